@@ -1,0 +1,9 @@
+"""SEES ROWS. This code runs only at the data holder: data access, answers to queries, the gate, the ledger."""
+
+from comt.agent.agent import Agent
+from comt.agent.data import ArrayRows, RowSource
+from comt.agent.files import FileRows
+from comt.agent.gate import Policy
+from comt.agent.ledger import Ledger
+
+__all__ = ["Agent", "ArrayRows", "FileRows", "Ledger", "Policy", "RowSource"]

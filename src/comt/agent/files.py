@@ -1,0 +1,204 @@
+"""Rows in Parquet or CSV files larger than memory: read in batches, every time they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+from numpy.typing import NDArray
+
+from comt.agent.data import Block
+from comt.errors import InputError
+from comt.problem import Array
+
+#: pandas writes an unnamed row index into Parquet files under such a name: it is no feature
+_PANDAS_INDEX = "__index_level_"
+#: rows per batch read from disk
+BATCH = 32_768
+
+
+class FileRows:
+    """One agent's file: numeric feature columns, a target column, and optionally a boolean column of trusted rows.
+
+    The file is scanned once when opened: every value is checked, the trusted rows (few) are kept, the rest is read again
+    in batches whenever sums are wanted, so memory stays bounded whatever the size of the file.
+
+    Parameters
+    ----------
+    path:
+        A ``.parquet`` or ``.csv`` file with a header.
+    target:
+        Name of the target column: numbers for regression, any two labels for classification.
+    trusted:
+        Name of the boolean column that marks trusted rows; None: there are none.
+    columns:
+        The feature columns; by default all others, in the file's order.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        target: str,
+        trusted: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self._target, self._trusted_column = target, trusted
+        self._csv_types: dict[str, pa.DataType] = {}
+        self.names = self._feature_names(columns)
+        self._classes: tuple[Any, Any] | None = None
+        self._trusted: tuple[Array, NDArray[Any]]
+        self._scan()
+
+    def _feature_names(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        if not self.path.is_file():
+            raise InputError(f"{self.path} is not a file; give the path of a .parquet or .csv file.")
+        if self.path.suffix.lower() not in (".parquet", ".csv"):
+            raise InputError(f"{self.path.name} has an unknown ending; give a .parquet or .csv file.")
+        try:
+            present = self._schema_names()
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{self.path.name} cannot be read ({reason}); write it again as Parquet or CSV.") from None
+        for name in (self._target, self._trusted_column, *(columns or ())):
+            if name is not None and name not in present:
+                raise InputError(f"{self.path.name} has no column '{name}'; it has {', '.join(present)}.")
+        special = {self._target, self._trusted_column}
+        usual = (name for name in present if name not in special and not name.startswith(_PANDAS_INDEX))
+        names = tuple(columns) if columns is not None else tuple(usual)
+        if not names:
+            raise InputError(f"{self.path.name} has no feature column beside '{self._target}'; give at least one.")
+        wanted = [*names, *(name for name in special if name is not None)]
+        twice = sorted({name for name in wanted if wanted.count(name) > 1 or present.count(name) > 1})
+        if twice:
+            raise InputError(f"{self.path.name}: columns {twice} occur twice; give every column one name and one use.")
+        return names
+
+    def _schema_names(self) -> list[str]:
+        if self.path.suffix.lower() == ".parquet":
+            return list(pa_parquet.read_schema(self.path).names)
+        with pa_csv.open_csv(self.path) as reader:
+            schema = reader.schema
+        # types are guessed from the first rows only, where a column of floats may look like integers or be empty
+        guessed = zip(schema.names, schema.types, strict=True)
+        self._csv_types = {
+            name: pa.float64()
+            for name, kind in guessed
+            if name != self._trusted_column and (pa.types.is_integer(kind) or pa.types.is_null(kind))
+        }
+        return list(schema.names)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        wanted = [*self.names, self._target]
+        if self._trusted_column is not None:
+            wanted.append(self._trusted_column)
+        try:
+            if self.path.suffix.lower() == ".parquet":
+                with pa_parquet.ParquetFile(self.path) as file:
+                    yield from file.iter_batches(batch_size=BATCH, columns=wanted)
+            else:
+                convert = pa_csv.ConvertOptions(include_columns=wanted, column_types=self._csv_types)
+                with pa_csv.open_csv(self.path, convert_options=convert) as reader:
+                    yield from reader
+        except pa.ArrowInvalid as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{self.path.name} cannot be read ({reason}); repair the file.") from None
+
+    def _scan(self) -> None:
+        """Check every value, count, and keep the trusted rows."""
+        self.n_rows = rows = bad = 0
+        first_bad: tuple[int, str] | None = None
+        labels: set[Any] = set()
+        features: list[Array] = []
+        targets: list[NDArray[Any]] = []
+        for batch in self._batches():
+            block, target, trusted = self._read(batch)
+            finite = np.isfinite(block)
+            known = batch.column(self._target).is_valid().to_numpy(zero_copy_only=False)
+            if target.dtype.kind == "f":
+                known &= np.isfinite(target)
+            if target.dtype.kind != "f" or len(labels) < 3:  # a third number is enough to see that it is no label
+                labels.update(np.unique(target[known]).tolist())
+            wrong = ~(finite.all(axis=1) & known)
+            if wrong.any():
+                bad += int(wrong.sum())
+                if first_bad is None:
+                    row = int(np.argmax(wrong))
+                    column = self._target if finite[row].all() else self.names[int(np.argmin(finite[row]))]
+                    first_bad = (rows + row, column)
+            rows += len(target)
+            self.n_rows += int(np.count_nonzero(~trusted))
+            if trusted.any():
+                features.append(block[trusted])
+                targets.append(target[trusted])
+        if rows == 0:
+            raise InputError(f"{self.path.name} holds no rows; give a file with at least one.")
+        if first_bad is not None:
+            raise InputError(
+                f"{self.path.name} has {bad} rows with missing or infinite values, the first in row {first_bad[0]}, "
+                f"column '{first_bad[1]}'; CoMT needs finite numbers: fill or drop them."
+            )
+        self.labels = labels
+        empty = np.empty((0, len(self.names))), np.empty(0)
+        self._trusted = (np.concatenate(features), np.concatenate(targets)) if features else empty
+
+    def _read(self, batch: pa.RecordBatch) -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
+        block = np.empty((batch.num_rows, len(self.names)), order="F")
+        for position, name in enumerate(self.names):
+            column = batch.column(name)
+            if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+                if not pa.types.is_null(column.type):
+                    raise InputError(
+                        f"{self.path.name}: column '{name}' is of type {column.type} where numbers are needed; "
+                        "encode it as numbers or leave it out."
+                    )
+                block[:, position] = np.nan
+                continue
+            block[:, position] = column.to_numpy(zero_copy_only=False)
+        target = batch.column(self._target).to_numpy(zero_copy_only=False)
+        if target.dtype.kind in "iu":
+            target = target.astype(np.float64)
+        trusted = np.zeros(batch.num_rows, dtype=bool)
+        if self._trusted_column is not None:
+            mark = batch.column(self._trusted_column)
+            numeric = mark.to_numpy(zero_copy_only=False)
+            if mark.null_count or (numeric.dtype != bool and not np.isin(numeric, (0, 1)).all()):
+                raise InputError(
+                    f"{self.path.name}: column '{self._trusted_column}' must be true or false in every row; "
+                    "write 1 or 0 for every row."
+                )
+            trusted = numeric.astype(bool)
+        return block, target, trusted
+
+    def use_classes(self, classes: tuple[Any, Any]) -> None:
+        """Read targets as labels: the second class becomes +1, the first −1."""
+        self._classes = classes
+
+    def _targets(self, raw: NDArray[Any]) -> Array:
+        if self._classes is not None:
+            return np.where(raw == self._classes[1], 1.0, -1.0)
+        if raw.dtype.kind != "f":
+            raise InputError(
+                f"{self.path.name}: the target '{self._target}' is not numeric; use CoMTClassifier for labels."
+            )
+        return raw
+
+    def blocks(self) -> Iterator[Block]:
+        """Read the buggy rows again, batch by batch."""
+        for batch in self._batches():
+            features, targets, trusted = self._read(batch)
+            if trusted.any():
+                features, targets = features[~trusted], targets[~trusted]
+            if len(targets):
+                yield features, self._targets(targets)
+
+    def trusted(self) -> Block:
+        """Return the trusted rows."""
+        features, targets = self._trusted
+        return features, self._targets(targets)

@@ -1,0 +1,117 @@
+"""The two linear learners that all baselines share: their loss, its derivatives, and exact fits.
+
+    regression       loss(s, y) = (s - y)^2 / 2
+    classification   loss(s, y) = log(1 + exp(-y s)),   y = -1 or +1
+
+with score s = x.w; no intercept is fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import solve
+from scipy.special import expit
+
+from comt.baselines.base import Array, Task
+from comt.errors import ConvergenceError
+
+# Newton's method converges quadratically, so that this is reached one step after 1e-6.
+_TOLERANCE = 1e-11
+_MAX_STEPS = 100
+
+
+def loss(scores: Array, targets: Array, task: Task) -> Array:
+    """Return the loss of each row."""
+    if task == "regression":
+        return 0.5 * (scores - targets) ** 2
+    return np.asarray(np.logaddexp(0.0, -targets * scores), dtype=np.float64)
+
+
+def loss_slope(scores: Array, targets: Array, task: Task) -> Array:
+    """Return the derivative of each row's loss by its score."""
+    if task == "regression":
+        return scores - targets
+    return np.asarray(-targets * expit(-targets * scores), dtype=np.float64)
+
+
+def loss_gradient(features: Array, targets: Array, coef: Array, task: Task) -> Array:
+    """Return the gradient of the SUM of losses over the rows."""
+    return features.T @ loss_slope(features @ coef, targets, task)
+
+
+def largest_curvature(task: Task) -> float:
+    """Return the upper bound of the loss's second derivative by the score."""
+    return 1.0 if task == "regression" else 0.25
+
+
+def fit_exact(
+    features: Array,
+    targets: Array,
+    task: Task,
+    lambda_w: float,
+    *,
+    weights: Array | None = None,
+    centre: Array | None = None,
+    start: Array | None = None,
+) -> Array:
+    """Minimise sum_i c_i loss(x_i.w, y_i) + (lambda_w/2) |w - centre|^2; c = 1 and centre = 0 unless given.
+
+    >>> fit_exact(np.eye(2), np.array([2.0, 4.0]), "regression", 1.0)
+    array([1., 2.])
+    """
+    c = np.ones(len(targets)) if weights is None else weights
+    centre = np.zeros(features.shape[1]) if centre is None else centre
+    if task == "regression":
+        residual = targets - features @ centre
+        return centre + _newton_step(features, c, lambda_w, features.T @ (c * residual))
+    return _fit_logistic(features, targets, lambda_w, c, centre, centre if start is None else start)
+
+
+def _newton_step(features: Array, curvature: Array, lambda_w: float, right_side: Array) -> Array:
+    hessian = features.T @ (curvature[:, None] * features)
+    hessian[np.diag_indices_from(hessian)] += lambda_w
+    return np.asarray(solve(hessian, right_side, assume_a="pos"), dtype=np.float64)
+
+
+def _fit_logistic(
+    features: Array, targets: Array, lambda_w: float, weights: Array, centre: Array, coef: Array
+) -> Array:
+    def objective(w: Array) -> float:
+        rows = weights @ loss(features @ w, targets, "classification")
+        return float(rows + 0.5 * lambda_w * (w - centre) @ (w - centre))
+
+    # the gradient is a sum of terms of about this size, so rounding allows a zero of that relative size only
+    scale = float(np.linalg.norm(np.abs(features).T @ weights)) + lambda_w * (1 + float(np.linalg.norm(centre)))
+    value, certificate = objective(coef), np.inf
+    for _ in range(_MAX_STEPS):
+        scores = features @ coef
+        slope = weights * loss_slope(scores, targets, "classification")
+        gradient = features.T @ slope + lambda_w * (coef - centre)
+        certificate = float(np.linalg.norm(gradient)) / scale
+        if certificate <= _TOLERANCE:
+            return coef
+        chance = expit(scores)
+        direction = -_newton_step(features, weights * chance * (1 - chance), lambda_w, gradient)
+        coef, value = _backtrack(objective, coef, value, direction, float(gradient @ direction))
+    raise ConvergenceError(
+        f"the logistic fit ended with a relative gradient of {certificate:.1e} where {_TOLERANCE} "
+        "is expected; standardise the features or raise lambda_w.",
+        certificate=certificate,
+    )
+
+
+def _backtrack(
+    objective: Callable[[Array], float], coef: Array, value: float, direction: Array, slope: float
+) -> tuple[Array, float]:
+    length = 1.0
+    # the last digits of the objective are noise: without the slack the final Newton steps would be refused
+    slack = 1e-12 * (1 + abs(value))
+    while length > 1e-10:
+        candidate = coef + length * direction
+        new_value = objective(candidate)
+        if new_value <= value + 1e-4 * length * slope + slack:
+            return candidate, new_value
+        length /= 2
+    return coef, value

@@ -1,0 +1,1 @@
+"""Experiments: each claim in README and docs has a command here."""

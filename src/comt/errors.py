@@ -1,0 +1,52 @@
+"""One tree of exceptions. Every message is one sentence: the value, what was expected, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+
+class ComtError(Exception):
+    """Everything this package raises on purpose."""
+
+
+class InputError(ComtError, ValueError):
+    """The user's data or parameters cannot be used as they are; nothing has been started or written."""
+
+
+class ConvergenceError(ComtError, RuntimeError):
+    """A solver stopped short of its tolerance.
+
+    ``certificate`` says how short: the relative norm of the gradient that should have vanished. ``history`` holds what
+    was recorded on the way.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        certificate: float = float("nan"),
+        history: Sequence[Mapping[str, float]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.certificate = certificate
+        self.history = list(history)
+
+
+class CraftingError(ConvergenceError):
+    """``lambda_z`` is so small that the teaching problem has no (unique) solution."""
+
+
+class GateError(ComtError, PermissionError):
+    """The data holder's gate refused to let an answer out."""
+
+
+class ProtocolError(ComtError, RuntimeError):
+    """A query or an answer does not have the shape, size or round that the vocabulary prescribes."""
+
+
+class MissingExtraError(ComtError, ImportError):
+    """An optional dependency is needed for what was asked; the message names the extra to install."""
+
+
+class SelectionWarning(UserWarning):
+    """The paper's selection rule keeps the rows that fit worst (erratum E13)."""

@@ -1,0 +1,135 @@
+"""From what users pass to ``fit`` to agents: every check comes before any work, each with one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from comt.agent import Agent, ArrayRows
+from comt.errors import InputError
+from comt.problem import Array
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Agents built from pooled arrays, and where each agent's buggy rows stand in them."""
+
+    agents: list[Agent]
+    positions: list[NDArray[np.intp]]
+    trusted: NDArray[np.bool_]
+
+
+def check_features(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, **checks: Any) -> Any:
+    """Run scikit-learn's validation, then say where values are missing."""
+    try:
+        checked = validate_data(
+            estimator, X, y, reset=reset, dtype=np.float64, order=None, ensure_all_finite=False, **checks
+        )
+    except ValueError as error:
+        named = _not_numeric(X)
+        if named:
+            raise InputError(
+                f"column '{named}' of X does not hold numbers; encode it as numbers or leave it out."
+            ) from None
+        raise InputError(" ".join(str(error).split())) from None
+    features = checked[0] if isinstance(checked, tuple) else checked
+    _check_finite(features, X)
+    return checked
+
+
+def _check_finite(features: Array, given: Any) -> None:
+    with np.errstate(invalid="ignore", over="ignore"):
+        if np.isfinite(features.sum()):
+            return
+    bad = ~np.isfinite(features)
+    if not bad.any():
+        return  # only the sum overflowed
+    row, column = (int(i) for i in np.argwhere(bad)[0])
+    name = getattr(given, "columns", range(features.shape[1]))[column]
+    raise InputError(
+        f"X holds {int(bad.sum())} NaN or infinite (inf) values, the first in row {row}, column '{name}'; CoMT needs "
+        "finite numbers: fill or drop them."
+    )
+
+
+def _not_numeric(X: Any) -> str | None:
+    if not hasattr(X, "columns"):
+        return None
+    for name in X.columns:
+        try:
+            np.asarray(X[name], dtype=np.float64)
+        except (TypeError, ValueError):
+            return str(name)
+    return None
+
+
+def check_trusted(trusted: Any, n_rows: int) -> NDArray[np.bool_]:
+    """Return the mask of trusted rows."""
+    if trusted is None:
+        return np.zeros(n_rows, dtype=bool)
+    mask = np.asarray(trusted)
+    if mask.shape != (n_rows,):
+        raise InputError(
+            f"trusted has shape {mask.shape} where ({n_rows},) is expected; pass one true or false per row of X."
+        )
+    if mask.dtype != bool:
+        if mask.dtype.kind not in "iufO" or not np.isin(mask, (0, 1)).all():
+            raise InputError(
+                f"trusted holds values other than true and false (such as {mask.ravel()[0]!r}); pass a boolean mask."
+            )
+        mask = mask.astype(bool)
+    return mask
+
+
+def group(
+    features: Array, targets: Array, agents: Any, trusted: NDArray[np.bool_], names: tuple[str, ...] | None
+) -> Grouped:
+    """Split pooled rows into one agent per label, trusted and buggy rows apart."""
+    n_rows = len(targets)
+    if agents is None:
+        codes, labels = np.zeros(n_rows, dtype=np.intp), ["all"]
+    else:
+        given = np.asarray(agents)
+        if given.shape != (n_rows,):
+            raise InputError(
+                f"agents has shape {given.shape} where ({n_rows},) is expected; pass one label per row of X."
+            )
+        codes, found = pd.factorize(given)
+        if (codes < 0).any():
+            raise InputError(
+                f"agents is missing in {int((codes < 0).sum())} rows, the first is row {int(np.argmax(codes < 0))}; "
+                "name the agent of every row."
+            )
+        labels = [str(label) for label in found]
+        if len(set(labels)) < len(labels):
+            raise InputError(
+                f"agents holds labels that read the same, such as {_repeated(labels)!r}; give each agent one name."
+            )
+    small = codes.astype(np.int16) if len(labels) < 2**14 else codes  # 16-bit keys are sorted by radix: linear time
+    order = np.argsort(2 * small + trusted, kind="stable")
+    edges = np.searchsorted((2 * small + trusted)[order], np.arange(2 * len(labels) + 1))
+    built, positions = [], []
+    for code, label in enumerate(labels):
+        buggy = order[edges[2 * code] : edges[2 * code + 1]]
+        checked = order[edges[2 * code + 1] : edges[2 * code + 2]]
+        everything = len(buggy) == n_rows
+        source = ArrayRows(
+            features,
+            targets,
+            features[checked],
+            targets[checked],
+            index=None if everything else buggy,
+            names=names or tuple(f"x{i}" for i in range(features.shape[1])),
+        )
+        built.append(Agent(label, source))
+        positions.append(buggy)
+    return Grouped(built, positions, trusted)
+
+
+def _repeated(labels: list[str]) -> str:
+    return next(label for label in labels if labels.count(label) > 1)

@@ -1,0 +1,104 @@
+"""Solve teaching problems over a federation with Newton's method: any number of them side by side, one exchange a round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comt.federation.base import Federation
+from comt.optimize import frozen, saddle
+from comt.optimize.points import Asking, Points, Solution
+from comt.problem import Array, Sums, TeachingProblem
+from comt.queries import Curvature, DualSums, Keep, Preparation
+
+Watch = Callable[[dict[str, float]], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One problem of a batch: where to start, which buggy rows take part, which trusted fold stays out."""
+
+    problem: TeachingProblem
+    start_r: Array
+    start_theta: Array
+    #: rows whose loss under this model reaches the threshold do not take part
+    keep_model: Array | None = None
+    keep_threshold: float = np.inf
+    held_out: int = -1
+
+
+def solve(
+    federation: Federation,
+    preparation: Preparation,
+    tasks: Sequence[Task],
+    *,
+    tol: float,
+    max_rounds: int,
+    n_folds: int = 0,
+    watch: Watch | None = None,
+) -> list[Solution]:
+    """Solve all tasks together; every exchange serves all that are not finished."""
+    histories: list[list[dict[str, float]]] = [[] for _ in tasks]
+    running: dict[int, Asking[Solution]] = {
+        i: _solver(task, tol, max_rounds, histories[i]) for i, task in enumerate(tasks)
+    }
+    asked: dict[int, Points] = {index: next(solver) for index, solver in running.items()}
+    solved: dict[int, Solution] = {}
+    while asked:
+        order = sorted(asked)
+        owner = np.concatenate([np.full(len(asked[i].r), i) for i in order])
+        answers = _exchange(federation, preparation, tasks, asked, order, owner, n_folds)
+        following: dict[int, Points] = {}
+        for index in order:
+            own = [answers[position] for position in np.flatnonzero(owner == index)]
+            try:
+                following[index] = running[index].send(own)
+            except StopIteration as done:
+                solved[index] = done.value
+        asked = following
+        if watch is not None and histories[0]:
+            watch(histories[0][-1])
+    return [solved[index] for index in range(len(tasks))]
+
+
+def _solver(task: Task, tol: float, max_rounds: int, history: list[dict[str, float]]) -> Asking[Solution]:
+    problem = task.problem
+    if problem.loss.piecewise_quadratic:
+        return frozen.solve(problem, task.start_r, tol=tol, max_rounds=max_rounds, history=history)
+    return saddle.solve(problem, task.start_r, task.start_theta, tol=tol, max_rounds=max_rounds, history=history)
+
+
+def _exchange(
+    federation: Federation,
+    preparation: Preparation,
+    tasks: Sequence[Task],
+    asked: dict[int, Points],
+    order: list[int],
+    owner: NDArray[np.int64],
+    n_folds: int,
+) -> list[Sums]:
+    problems = [tasks[i].problem for i in owner]
+    lambda_alpha = [
+        asked[i].lambda_alpha if asked[i].lambda_alpha is not None else tasks[i].problem.lambda_alpha for i in owner
+    ]
+    curvature: Curvature = "full" if any(asked[i].curvature == "full" for i in order) else "none"
+    keep = None
+    if any(tasks[i].keep_model is not None for i in order):
+        models = [m if (m := tasks[i].keep_model) is not None else np.zeros(preparation.width) for i in owner]
+        keep = Keep("loss", np.stack(models), np.array([tasks[i].keep_threshold for i in owner]))
+    query = DualSums(
+        loss_name=problems[0].loss_name,
+        preparation=preparation,
+        r=np.concatenate([asked[i].r for i in order]),
+        theta=np.concatenate([asked[i].theta for i in order]),
+        lambda_alpha=np.array(lambda_alpha, dtype=np.float64),
+        lambda_z=np.array([p.lambda_z for p in problems]),
+        curvature=curvature,
+        keep=keep,
+        held_out=np.array([tasks[i].held_out for i in owner]) if n_folds else None,
+        n_folds=n_folds,
+    )
+    return query.unpack(federation.sum(query))
