@@ -72,6 +72,15 @@ def test_sums_add_single_rows_up(loss_name, lambda_alpha):
         assert found["active"] == 0
 
 
+@pytest.mark.parametrize("curvature", ["full", "diagonal"])
+def test_exactly_fitted_rows_keep_their_curvature_without_sparsity(curvature):
+    problem, data, _ = make("squared", lambda_alpha=0.0)
+    found = rows.buggy_sums(problem, data.features, np.zeros(40), np.zeros(3), curvature)
+    gram = data.features.T @ data.features
+    np.testing.assert_allclose(found["weight_xx"], gram if curvature == "full" else np.diag(gram))
+    assert found["active"] == 40
+
+
 @pytest.mark.parametrize("lambda_alpha", [0.0, 0.4, 1.5])
 @pytest.mark.parametrize("loss_name", LOSSES)
 def test_less_curvature_gives_the_same_numbers(loss_name, lambda_alpha):

@@ -108,11 +108,7 @@ def test_trusted_only_moves_with_a_noise_it_never_sees(numbers):
 def test_most_columns_of_the_flips_table_repeat(numbers):
     found = numbers["identical_columns"]
     assert found["table_flips_auc_methods_all_identical"] == 4
-    assert (
-        found["table_regression_r2_methods_all_identical"]
-        == found["table_features_auc_methods_all_identical"]
-        == 0
-    )
+    assert found["table_regression_r2_methods_all_identical"] == found["table_features_auc_methods_all_identical"] == 0
 
 
 @pytest.mark.parametrize("size", [50, 250, 500])

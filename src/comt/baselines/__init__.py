@@ -1,4 +1,4 @@
-"""Every competitor, one file each, one interface. Simulations: they see the rows of all agents, and say what they would send."""
+"""Every competitor, one file each, one interface. Simulations: they see all agents' rows, and say what they would send."""
 
 from comt.baselines.base import AgentRows, Baseline, LinearModel
 from comt.baselines.buggy_only import BuggyOnly

@@ -95,9 +95,7 @@ def pooled(agents: list[literal.Rows]) -> tuple[Block, Block]:
     return (x, y), (trusted_x, trusted_y)
 
 
-def labelled(
-    n_rows: int, rng: np.random.Generator, model: Array, flips: float = 0.0, slope: float = 4.0
-) -> Block:
+def labelled(n_rows: int, rng: np.random.Generator, model: Array, flips: float = 0.0, slope: float = 4.0) -> Block:
     """Draw rows and labels ±1 of a logistic model, of which a share is flipped."""
     features = rng.standard_normal((n_rows, len(model)))
     chance = 1.0 / (1.0 + np.exp(-slope * features @ model / norm(model)))

@@ -25,8 +25,6 @@ MIN_OMEGA = 1e-6
 SHORTER = np.concatenate([np.arange(0.9, 0.05, -0.1), 0.05 * 0.5 ** np.arange(0.0, 10.0, 1.0)])
 WIDER = (1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0)
 LONGER = (1.0, 2.0, 4.0)
-#: weights of the barrier −log ω, as shares of the model's own slope, for models that lack one of their own
-BARRIERS = 0.1 ** np.arange(0.0, 15.0)
 
 
 class TrustedQuadratic:
@@ -79,8 +77,8 @@ class FrozenModel:
         pull = extra @ r
         return replace(self, gram=self.gram + extra, cross=self.cross + pull, energy=self.energy + float(r @ pull))
 
-    def derivatives(self, r: Array, barrier: float = 0.0) -> tuple[float, Array, Array]:
-        """Value, gradient and Hessian of the model, plus −barrier × log ω."""
+    def derivatives(self, r: Array) -> tuple[float, Array, Array]:
+        """Value, gradient and Hessian of the model."""
         problem = self.problem
         energy = max(float(r @ self.gram @ r - 2.0 * self.cross @ r + self.energy), 0.0)
         slope = self.gram @ r - self.cross
@@ -94,57 +92,43 @@ class FrozenModel:
         cross = np.outer(slope, seen) / omega**2
         hessian = self.gram / omega + self.outer.hessian + cross + cross.T
         hessian += (energy / omega**3) * np.outer(seen, seen)
-        hessian += (barrier / omega**2) * np.outer(seen, seen)
-        curvature = (energy / (2.0 * omega**2) + barrier / omega) / problem.lambda_z
-        hessian[np.diag_indices_from(hessian)] += problem.crafted(np.full(r.shape, curvature))
-        gradient = gradient + slope / omega + (energy / (2.0 * omega**2) + barrier / omega) * seen
-        return value + energy / (2.0 * omega) - barrier * np.log(omega), gradient, hessian
+        flat = problem.crafted(np.full(r.shape, energy / (2.0 * omega**2 * problem.lambda_z)))
+        hessian[np.diag_indices_from(hessian)] += flat
+        gradient = gradient + slope / omega + (energy / (2.0 * omega**2)) * seen
+        return value + energy / (2.0 * omega), gradient, hessian
 
     def minimizer(self, start: Array) -> Array:
         """Minimise the model: one linear solve without crafting, damped Newton inside the ball with it."""
         if not np.isfinite(self.problem.lambda_z):
             return SpdMatrix(self.gram + self.outer.hessian).solve(self.cross - self.outer.linear)
-        r, settled = self._newton(start)
-        if settled:
-            return r
-        # where the rows are fitted without error nothing holds Newton off the sphere ω = 0, and it jams there
-        barred = np.zeros_like(r)
-        slope = float(np.linalg.norm(self.derivatives(barred)[1]))
-        for share in BARRIERS:
-            barred, _ = self._newton(barred, share * slope * np.sqrt(2.0 * self.problem.lambda_z))
-        barred, settled = self._newton(barred)
-        return barred if settled or self.derivatives(barred)[0] < self.derivatives(r)[0] else r
-
-    def _newton(self, start: Array, barrier: float = 0.0) -> tuple[Array, bool]:
-        """Damped Newton; say whether it ended because the gradient vanished."""
         r = start
-        value, gradient, hessian = self.derivatives(r, barrier)
+        value, gradient, hessian = self.derivatives(r)
         for _ in range(200):
             step = -SpdMatrix(hessian).solve(gradient)
             slope = float(gradient @ step)
             if -slope <= 1e3 * EPS * (1.0 + abs(value)):
                 # values can no longer tell better from worse, but the gradient still can: finish with plain steps
-                return self._polished(r, step, barrier), True
+                return self._polished(r, step)
             size = 1.0
             while True:
                 trial = r + size * step
                 if self.problem.coupling(trial) < 1.0 - 1e-9:
-                    new_value, new_gradient, new_hessian = self.derivatives(trial, barrier)
+                    new_value, new_gradient, new_hessian = self.derivatives(trial)
                     if new_value <= value + 1e-4 * size * slope:
                         break
                 size *= 0.5
                 if size < 1e-14:
-                    return r, False
+                    return r
             r, value, gradient, hessian = trial, new_value, new_gradient, new_hessian
-        return r, False
+        return r
 
-    def _polished(self, r: Array, step: Array, barrier: float) -> Array:
+    def _polished(self, r: Array, step: Array) -> Array:
         """Take Newton steps while they shrink."""
         for _ in range(3):
             if self.problem.coupling(r + step) >= 1.0 - 1e-9:
                 break
             r = r + step
-            _, gradient, hessian = self.derivatives(r, barrier)
+            _, gradient, hessian = self.derivatives(r)
             following = -SpdMatrix(hessian).solve(gradient)
             if np.linalg.norm(following) >= 0.5 * np.linalg.norm(step):
                 break
@@ -211,7 +195,7 @@ def solve(
             if done.certificate <= tol and small:
                 return done
             if problem.coupling(r + step) >= 1.0:
-                break  # the refinement would leave the ball: this is no rounding error
+                break  # outside the ball the equations have solutions that are none of the problem
             r = r + step
         if done.certificate <= tol:
             return done

@@ -1,0 +1,167 @@
+"""``comt bench robustness`` and ``comt bench real``: methods × corruptions × numbers of trusted rows, all tuned alike.
+
+The clean-data oracle (plain federated training on the rows without their errors) is the ceiling. Synthetic targets have
+irreducible noise (oracle R² about .92, AUC about .87), so that no cell is trivial.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from comt.agent import Agent, ArrayRows
+from comt.baselines.base import AgentRows, Task
+from comt.bench.methods import Candidate, fair_candidates
+from comt.bench.store import Line, Store, run_jobs, score_methods
+from comt.datasets import CORRUPTIONS, federate, load_cpusmall, load_heart_disease, load_ijcnn1, noisy_federation
+from comt.datasets.federated import FederatedData
+from comt.datasets.table import Table
+from comt.federation import LocalFederation
+from comt.server.scaling import agree_on_preparation
+
+REGRESSION = (
+    *("clean", "gaussian_noise", "negated_targets", "wrong_agents", "shifted_targets", "scaled_targets"),
+    *("unit_error", "missing_codes", "duplicated_rows", "malicious_agent", "mixed"),
+)
+CLASSIFICATION = (
+    *("clean", "feature_noise", "label_flips", "asymmetric_flips", "feature_dependent_flips", "rule_of_thumb"),
+    *("wrong_agents", "unit_error", "missing_codes", "duplicated_rows", "malicious_agent", "mixed"),
+)
+TRUSTED = (5, 20, 100)
+N_ROWS, N_TEST = 2_000, 5_000
+METHODS = (
+    *("CoMT", "CoMT-subset", "TI-only", "Buggy-only", "Local-only", "FLTrust", "Learning to reweight", "GLC", "RoLR"),
+    *("rLR", "Coordinate median", "Trimmed mean", "Multi-Krum", "Krum", "Centered clipping", "REWLSE"),
+)
+#: a fit of these can take half a minute; they are run on request (--methods)
+ON_REQUEST = ("DUTI", "Confident learning", "Geometric median", "FedAvg", "FedProx", "CoCoA")
+#: rows of IJCNN's training file taken at a time; its own test file is used whole
+IJCNN_ROWS = 8_000
+#: (data, corruption, noise, trusted rows in all): d is 12, 22 and 9, so the smallest m is below d
+REAL = (
+    *(("CPUSMALL", c, n, m) for c, n in (("clean", 0.0), ("gaussian_noise", 1.5), ("negated_targets", 0.5)) for m in (8, 50, 400)),
+    *(("IJCNN", c, n, m) for c, n in (("feature_noise", 1.5), ("label_flips", 0.4)) for m in (15, 100, 500)),
+    *(("heart disease", c, n, m) for c, n in (("clean", 0.0), ("label_flips", 0.3)) for m in (6, 20, 60)),
+)
+
+
+def prepared(data: FederatedData) -> FederatedData:
+    """Give every method the same rows: robust federated scaling and a constant column (see comt.server.scaling)."""
+    members = [Agent(a.name, ArrayRows(a.features, a.targets, a.trusted_features, a.trusted_targets)) for a in data.agents]
+    federation = LocalFederation(members, threads=1)
+    n_features = data.test_features.shape[1]
+    how = agree_on_preparation(
+        federation, n_features, standardize=True, fit_intercept=True, scale_target=data.task == "regression"
+    )
+
+    def ready(agent: AgentRows) -> AgentRows:
+        return replace(
+            agent,
+            features=np.ascontiguousarray(how.features(agent.features)),
+            targets=how.targets(agent.targets),
+            trusted_features=np.ascontiguousarray(how.features(agent.trusted_features)),
+            trusted_targets=how.targets(agent.trusted_targets),
+        )
+
+    return replace(
+        data,
+        agents=tuple(ready(agent) for agent in data.agents),
+        test_features=how.features(data.test_features),
+        test_targets=how.targets(data.test_targets),
+    )
+
+
+@cache
+def _table(name: str) -> Table:
+    load = {"CPUSMALL": load_cpusmall, "IJCNN": load_ijcnn1, "heart disease": load_heart_disease}[name]
+    table = load()
+    return table if name == "heart disease" else table.standardised()
+
+
+def _corruption(name: str, noise: float, data: str) -> Any:
+    chosen: Any = CORRUPTIONS[name]
+    if name == "gaussian_noise" and noise:
+        return replace(chosen, theta_features=noise, theta_targets=noise)
+    if name == "feature_noise" and noise:
+        return replace(chosen, theta_features=noise)
+    if name in ("label_flips", "negated_targets") and noise:
+        return replace(chosen, fraction=noise)
+    return chosen
+
+
+def draw(job: Line) -> FederatedData:
+    """Make the data of one job."""
+    seed, trusted = int(job["seed"]), int(job["trusted"])
+    if job["experiment"] == "robustness":
+        task: Task = job["data"]
+        return noisy_federation(
+            task, corruption=CORRUPTIONS[job["corruption"]], n_rows=N_ROWS, n_trusted=trusted, n_test=N_TEST, seed=seed
+        )
+    name = job["data"]
+    corruption = _corruption(job["corruption"], float(job["noise"]), name)
+    agents = None if name == "heart disease" else 5
+    test = None if name == "IJCNN" else 0.3
+    train = IJCNN_ROWS if name == "IJCNN" else None
+    return federate(
+        _table(name), corruption=corruption, trusted=trusted, train=train, test=test, n_agents=agents, seed=seed
+    )
+
+
+def work(job: Line) -> list[Line]:
+    """Run the job's methods, and the oracle, on one data set."""
+    names = job.pop("names")
+    raw = draw(job)
+    data = prepared(raw)
+    n_rows = sum(len(a.targets) for a in data.agents)
+    n_trusted = sum(len(a.trusted_targets) for a in data.agents)
+    lines = score_methods(job, data, fair_candidates(data.task, n_rows, n_trusted, names))
+    if "Buggy-only" in names:
+        clean = prepared(raw.clean())
+        (plain,) = fair_candidates(data.task, n_rows, n_trusted, ["Buggy-only"])
+        lines += score_methods(job, clean, [Candidate("clean oracle", plain.settings, uses_trusted=False)])
+    return lines
+
+
+def jobs(experiment: str, seeds: int, names: tuple[str, ...]) -> list[Line]:
+    """List every cell and seed, seeds outermost, so that an interrupted run has whole tables of fewer seeds."""
+    if experiment == "robustness":
+        cells = [("regression", c, 0.0, m) for c in REGRESSION for m in TRUSTED]
+        cells += [("classification", c, 0.0, m) for c in CLASSIFICATION for m in TRUSTED]
+    else:
+        cells = list(REAL)
+    return [
+        {
+            "experiment": experiment,
+            "protocol": "fair",
+            "data": data,
+            "corruption": corruption,
+            "noise": noise,
+            "trusted": trusted,
+            "seed": seed,
+            "names": names,
+        }
+        for seed in range(seeds)
+        for data, corruption, noise, trusted in cells
+    ]
+
+
+def run(experiment: str, folder: Path, seeds: int, processes: int, names: tuple[str, ...] = METHODS) -> None:
+    """Fill the table of an experiment, going on where an earlier run stopped."""
+    store = Store(folder / f"{experiment}.csv")
+    todo = []
+    for job in jobs(experiment, seeds, names):
+        task: Task = "classification" if job["data"] in ("classification", "IJCNN", "heart disease") else "regression"
+        missing = tuple(n for n in names if _fits(n, task) and not store.has({**job, "method": n}))
+        if missing:
+            todo.append({**job, "names": missing})
+    run_jobs(store, todo, work, processes=processes, title=experiment)
+
+
+def _fits(name: str, task: Task) -> bool:
+    from comt.baselines import BASELINES
+
+    return name not in BASELINES or task in BASELINES[name].tasks
