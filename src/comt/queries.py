@@ -31,8 +31,8 @@ MAX_BATCH = 4096
 MAX_FEATURES = 100_000
 MAX_ANSWER_BYTES = 256 * 2**20
 
-#: the public grid of the first histogram: 4 bins per octave, 2⁻⁴⁰ to 2⁴⁰, both signs, one bin around zero
-OCTAVES, BINS_PER_OCTAVE = 40, 4
+#: the public grid of the first histogram: 2 bins per octave, 2⁻¹²⁸ to 2¹²⁸, both signs, one bin around zero
+OCTAVES, BINS_PER_OCTAVE = 128, 2
 COARSE_SIDE = 2 * OCTAVES * BINS_PER_OCTAVE
 COARSE_BINS = 2 * COARSE_SIDE + 1
 
@@ -238,6 +238,15 @@ class DualSums(ModelQuery):
             raise ProtocolError(
                 f"r {self.r.shape} and theta {self.theta.shape} must both have {self.preparation.width} columns."
             )
+        for name, values in (
+            ("lambda_alpha", self.lambda_alpha),
+            ("lambda_z", self.lambda_z),
+            ("held_out", self.held_out),
+        ):
+            if values is not None and values.shape != (len(self.r),):
+                raise ProtocolError(
+                    f"{name} has shape {values.shape} where one value per model, ({len(self.r)},), is due."
+                )
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the fields of Sums, with a leading batch axis."""

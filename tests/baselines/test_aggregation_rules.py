@@ -120,9 +120,7 @@ def test_geometric_median_is_the_minimum(seed, weighted):
 
     options = {"xatol": 1e-10, "fatol": 1e-14, "maxiter": 5000, "maxfev": 5000}
     starts = [*g, np.median(g, axis=0)]
-    best = min(
-        (minimize(objective, s, method="Nelder-Mead", options=options) for s in starts), key=lambda r: r.fun
-    )
+    best = min((minimize(objective, s, method="Nelder-Mead", options=options) for s in starts), key=lambda r: r.fun)
     found = geometric_median(g, shares)
     assert objective(found) <= best.fun + 1e-9
     np.testing.assert_allclose(found, best.x, atol=1e-4)
@@ -153,9 +151,7 @@ def test_centered_clipping_by_hand():
 def test_fltrust_known_answers():
     g0 = np.array([1.0, 0.0])
     np.testing.assert_allclose(fltrust(np.array([[2.0, 0.0], [0.0, 3.0], [-1.0, 0.0]]), g0), [1.0, 0.0])
-    np.testing.assert_allclose(
-        fltrust(np.array([[2.0, 0.0], [1.0, 1.0]]), g0), [0.87867966, 0.29289322], rtol=1e-7
-    )
+    np.testing.assert_allclose(fltrust(np.array([[2.0, 0.0], [1.0, 1.0]]), g0), [0.87867966, 0.29289322], rtol=1e-7)
     np.testing.assert_array_equal(fltrust(np.array([[0.0, 3.0], [-1.0, 0.0]]), g0), [0.0, 0.0])
     np.testing.assert_array_equal(fltrust(np.array([[0.0, 0.0], [1.0, 0.0]]), g0), [1.0, 0.0])
     np.testing.assert_array_equal(fltrust(np.array([[1.0, 0.0]]), np.zeros(2)), [0.0, 0.0])

@@ -39,9 +39,7 @@ def test_adding_reaches_the_ridge_solution():
     agents, _ = simulate("regression", sizes=(40,) * 5, trusted=(0,) * 5, n_features=6)
     model = CoCoA(lambda_w=LAMBDA, n_rounds=3000, tolerance=1e-12).fit(agents, "regression")
     assert model.found["converged"]
-    np.testing.assert_allclose(
-        model.coef, BuggyOnly(lambda_w=LAMBDA).fit(agents, "regression").coef, atol=1e-5
-    )
+    np.testing.assert_allclose(model.coef, BuggyOnly(lambda_w=LAMBDA).fit(agents, "regression").coef, atol=1e-5)
 
 
 @pytest.mark.parametrize("federation", ["regression"], indirect=True)

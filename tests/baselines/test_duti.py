@@ -23,9 +23,7 @@ def regression_rows(seed: int = 0, n: int = 60, d: int = 5, m: int = 8) -> tuple
     return features, targets, trusted, trusted @ truth
 
 
-def classification_rows(
-    seed: int = 0, n: int = 300, d: int = 5, m: int = 20
-) -> tuple[Array, Array, Array, Array]:
+def classification_rows(seed: int = 0, n: int = 300, d: int = 5, m: int = 20) -> tuple[Array, Array, Array, Array]:
     rng = np.random.default_rng(seed)
     truth = rng.normal(size=d)
     features, trusted = rng.normal(size=(n, d)), rng.normal(size=(m, d))
@@ -70,9 +68,7 @@ def test_one_row_known_answer() -> None:
     assert problem.largest_gamma() == pytest.approx(4.5)
     assert problem.solve(0.5, np.zeros(1))[0] == pytest.approx(8 / 3, abs=1e-12)
     # O = 2 (u/2 - 3)^2 + u^2/4 + |u - 1|/2 at u = 11/3
-    assert problem.objective(np.array([8 / 3]), 0.5) == pytest.approx(
-        2 * (11 / 6 - 3) ** 2 + (11 / 6) ** 2 + 4 / 3
-    )
+    assert problem.objective(np.array([8 / 3]), 0.5) == pytest.approx(2 * (11 / 6 - 3) ** 2 + (11 / 6) ** 2 + 4 / 3)
 
 
 def test_nothing_changes_from_the_largest_gamma_on_and_one_row_just_below() -> None:
@@ -145,9 +141,7 @@ def test_sine_toy(seed: int) -> None:
     bugs = targets != clean
     trusted = np.array([0.9, 1.0, 1.1]) + 0.05 * rng.random(3)
     features = kernel_features(x[:, None], trusted[:, None], 0.7)
-    problem = RegressionRepair(
-        features[0], targets, features[1], np.sin(2 * np.pi * trusted), lambda_w=100 * 3.8e-6
-    )
+    problem = RegressionRepair(features[0], targets, features[1], np.sin(2 * np.pi * trusted), lambda_w=100 * 3.8e-6)
     path = regression_path(problem, path_points=100)
     assert average_precision_score(bugs, -path.rank) > 0.85
     error = np.abs(path.repaired - clean)[:, bugs].mean(axis=1)
@@ -298,10 +292,7 @@ def test_model_is_the_pooled_fit_on_repaired_and_trusted_rows() -> None:
 
 def test_few_trusted_rows_choose_the_first_point_that_flags() -> None:
     agents, *_ = federation("regression")
-    few = [
-        AgentRows(a.name, a.features, a.targets, a.trusted_features[:5], a.trusted_targets[:5])
-        for a in agents
-    ]
+    few = [AgentRows(a.name, a.features, a.targets, a.trusted_features[:5], a.trusted_targets[:5]) for a in agents]
     model = Duti().fit(few, "regression")
     assert model.found["point"] == [1, 1, 0]
 

@@ -16,9 +16,7 @@ from comt.errors import InputError
 SMALL = [0.1, -0.2, 0.3, -0.4, 0.5, -0.6, 0.7, -0.8]
 
 
-def gross_rows(
-    n: int = 2000, p: int = 10, bad: float = 0.3, seed: int = 0
-) -> tuple[Array, Array, Array, Array]:
+def gross_rows(n: int = 2000, p: int = 10, bad: float = 0.3, seed: int = 0) -> tuple[Array, Array, Array, Array]:
     """Rows of which a share are bad leverage points: far out in x, and far off in y."""
     rng = np.random.default_rng(seed)
     truth = rng.normal(size=p)
@@ -61,9 +59,7 @@ def test_count_form_is_the_supremum_form(values: list[float], eta: float) -> Non
 
 def test_gaussian_residuals_lose_a_vanishing_share() -> None:
     rng = np.random.default_rng(0)
-    shares = [
-        np.mean([1 - kept_rows(rng.normal(size=n)).mean() for _ in range(200)]) for n in (50, 200, 2000)
-    ]
+    shares = [np.mean([1 - kept_rows(rng.normal(size=n)).mean() for _ in range(200)]) for n in (50, 200, 2000)]
     assert shares[0] < 0.008
     assert shares[2] < 0.003
     assert shares[2] < shares[0]
@@ -174,9 +170,7 @@ def federation() -> tuple[list[AgentRows], list[Array], Array]:
 def test_federation_beats_plain_training(use_trusted: str) -> None:
     agents, wrongs, truth = federation()
     model = Rewlse(use_trusted=use_trusted).fit(agents, "regression")
-    features, targets = (
-        np.concatenate([getattr(a, part) for a in agents]) for part in ("features", "targets")
-    )
+    features, targets = (np.concatenate([getattr(a, part) for a in agents]) for part in ("features", "targets"))
     plain = np.linalg.solve(features.T @ features + np.eye(4), features.T @ targets)
     assert np.linalg.norm(model.coef - truth) < 0.2 * np.linalg.norm(plain - truth)
     for agent, wrong, kept in zip(agents, wrongs, model.found["kept"], strict=True):

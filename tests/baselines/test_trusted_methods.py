@@ -44,9 +44,7 @@ def test_glc_by_hand():
     matrix = corruption_matrix(np.ones(1), features, np.array([1.0, -1.0, -1.0]))
     np.testing.assert_allclose(matrix, [[0.5, 0.5], [0.25, 0.75]])
     # no trusted row of a class: its labels are believed
-    np.testing.assert_allclose(
-        corruption_matrix(np.ones(1), features[:1], np.ones(1)), [[1.0, 0.0], [0.25, 0.75]]
-    )
+    np.testing.assert_allclose(corruption_matrix(np.ones(1), features[:1], np.ones(1)), [[1.0, 0.0], [0.25, 0.75]])
 
 
 def test_corrected_loss_gradient_and_its_limit_without_corruption():

@@ -228,9 +228,7 @@ def test_duplicates_are_one_wrong_row(task):
     rows = clean_rows(task)
     result = DuplicatedRows(0.25)(rows, task, rng())
     pooled = np.concatenate([y for _, y in rows])
-    for (x, y), new_x, new_y, wrong in zip(
-        rows, result.features, result.targets, result.wrong_rows, strict=True
-    ):
+    for (x, y), new_x, new_y, wrong in zip(rows, result.features, result.targets, result.wrong_rows, strict=True):
         assert wrong.sum() == round(0.25 * len(y))
         assert len(np.unique(np.column_stack([new_x, new_y])[wrong], axis=0)) == 1
         source = np.flatnonzero((x == new_x[wrong][0]).all(axis=1))

@@ -13,9 +13,7 @@ from comt.datasets.files import PublicFile
 from comt.errors import InputError
 
 TEXT = b"1 1:2 2:3\n-1 1:4\n"
-FILE = PublicFile(
-    "set/rows.txt", hashlib.sha256(TEXT).hexdigest(), ("https://one.invalid/a", "https://two.invalid/b")
-)
+FILE = PublicFile("set/rows.txt", hashlib.sha256(TEXT).hexdigest(), ("https://one.invalid/a", "https://two.invalid/b"))
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +74,11 @@ def test_the_variable_names_the_folder_and_an_argument_wins(monkeypatch, tmp_pat
     assert network.asked == []
 
 
-@pytest.mark.parametrize("data", [b"", TEXT + b"x", gzip.compress(TEXT)[:-9], bz2.compress(TEXT)[:-9]])
+@pytest.mark.parametrize(
+    "data",
+    [b"", TEXT + b"x", gzip.compress(TEXT)[:-9], bz2.compress(TEXT)[:-9]],
+    ids=["empty", "longer", "cut gzip", "cut bzip2"],
+)
 def test_a_wrong_checksum_is_refused_and_the_folder_left_alone(data, tmp_path, network):
     path = put(tmp_path / "data", data)
     with pytest.raises(InputError, match="expected SHA-256") as error:

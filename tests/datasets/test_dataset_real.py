@@ -61,9 +61,7 @@ def test_noise_on_standardised_cpusmall_costs_what_was_measured(cpusmall):
 
     scores = []
     for seed in range(5):
-        data = federate(
-            cpusmall.standardised(), corruption=GaussianNoise(1.5, 0.0), trusted=0, test=0.4, seed=seed
-        )
+        data = federate(cpusmall.standardised(), corruption=GaussianNoise(1.5, 0.0), trusted=0, test=0.4, seed=seed)
         X, y, _, _ = data.pooled()
         scores.append(r2_score(data.test_targets, Ridge(1.0).fit(X, y).predict(data.test_features)))
     assert 0.58 < np.mean(scores) < 0.67
@@ -90,9 +88,7 @@ def test_logistic_regression_on_clean_ijcnn1(ijcnn1):
 def test_heart_disease_is_four_hospitals(heart):
     assert heart.site_names == ("cleveland", "hungarian", "switzerland", "va")
     assert list(np.bincount(heart.sites)) == [303, 294, 123, 200]
-    assert heart.feature_names == (
-        *("age", "sex", "cp", "trestbps", "chol", "restecg", "thalach", "exang", "oldpeak"),
-    )
+    assert heart.feature_names == (*("age", "sex", "cp", "trestbps", "chol", "restecg", "thalach", "exang", "oldpeak"),)
     assert heart.features.shape == (920, 9)
     assert np.isfinite(heart.features).all()
     # known shares of patients with disease

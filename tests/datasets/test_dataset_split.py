@@ -16,9 +16,7 @@ def numbered_table(n=1000, **parts):
     """A table whose first column is the row number, so that every row can be found again."""
     g = np.random.default_rng(0)
     features = np.column_stack([np.arange(n), g.standard_normal((n, 2))]).astype(float)
-    table = Table(
-        "numbered", features, np.where(g.random(n) < 0.5, 1.0, -1.0), "classification", ("id", "a", "b")
-    )
+    table = Table("numbered", features, np.where(g.random(n) < 0.5, 1.0, -1.0), "classification", ("id", "a", "b"))
     return replace(table, **parts)
 
 
@@ -27,9 +25,7 @@ def ids(features):
 
 
 def all_ids(data):
-    per_agent = [
-        ids(x) + ids(a.trusted_features) for x, a in zip(data.clean_features, data.agents, strict=True)
-    ]
+    per_agent = [ids(x) + ids(a.trusted_features) for x, a in zip(data.clean_features, data.agents, strict=True)]
     return [i for part in per_agent for i in part] + ids(data.test_features)
 
 
@@ -59,9 +55,7 @@ def test_trusted_rows_at_one_agent_only():
 
 
 def test_one_seed_draws_the_same_rows_for_every_corruption():
-    one, other = (
-        federate(numbered_table(), train=0.5, corruption=c, seed=8) for c in ("label_flips", "missing_codes")
-    )
+    one, other = (federate(numbered_table(), train=0.5, corruption=c, seed=8) for c in ("label_flips", "missing_codes"))
     assert all_ids(one) == all_ids(other)
     again = federate(numbered_table(), train=0.5, corruption="label_flips", seed=8)
     np.testing.assert_array_equal(one.pooled().y, again.pooled().y)

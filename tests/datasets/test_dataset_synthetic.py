@@ -50,9 +50,7 @@ def test_cluster_auc_is_about_point_nine_on_average():
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(
-    ("task", "low", "high"), [("regression", 0.90, 0.94), ("classification", 0.84, 0.90)]
-)
+@pytest.mark.parametrize(("task", "low", "high"), [("regression", 0.90, 0.94), ("classification", 0.84, 0.90)])
 def test_oracle_scores_are_what_was_asked(task, low, high, seed):
     data = noisy_federation(task, corruption="mixed", seed=seed)
     assert low < oracle_score(data) < high

@@ -182,7 +182,13 @@ class FileRows:
 
     def _targets(self, raw: NDArray[Any]) -> Array:
         if self._classes is not None:
-            return np.where(raw == self._classes[1], 1.0, -1.0)
+            positive, negative = raw == self._classes[1], raw == self._classes[0]
+            if not (positive | negative).all():
+                raise InputError(
+                    f"{self.path.name} holds a label other than {self._classes[0]!r} and {self._classes[1]!r}; "
+                    "the file has changed since it was opened: open it again."
+                )
+            return np.where(positive, 1.0, -1.0)
         if raw.dtype.kind != "f":
             raise InputError(
                 f"{self.path.name}: the target '{self._target}' is not numeric; use CoMTClassifier for labels."

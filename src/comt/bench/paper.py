@@ -1,35 +1,46 @@
-"""``comt bench paper``: the paper's three tables, its convergence figures, ϱ curves and scaling, beside the printed numbers."""
+"""``comt bench paper``: the paper's tables, convergence figures, ϱ curves and scaling, beside the printed numbers."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from comt.baselines.base import Task
 from comt.bench.methods import fair_candidates, paper_candidates
 from comt.bench.store import Line, Store, run_jobs, score_methods
-from comt.datasets import CORRUPTIONS, federate, load_cpusmall, load_ijcnn1, paper_federation
+from comt.datasets import Corruption, federate, load_cpusmall, load_ijcnn1, paper_federation
+from comt.datasets.corruptions import GaussianNoise, LabelFlips
 from comt.datasets.federated import FederatedData
 
 NOISES, ETAS = (0.3, 0.6, 1.2), (0.1, 0.5, 1.0)
 #: the label-flip table is indexed by a noise level, but its text fixes 40 % flips: one experiment per η serves all blocks
 TABLES = {"regression": NOISES, "features": NOISES, "flips": (0.4,)}
-FAIR = ("CoMT", "CoMT-subset", "TI-only", "Buggy-only", "REWLSE", "RoLR", "rLR", "GLC", "FLTrust", "Learning to reweight")
+FAIR = (
+    "CoMT",
+    "CoMT-subset",
+    "TI-only",
+    "Buggy-only",
+    "REWLSE",
+    "RoLR",
+    "rLR",
+    "GLC",
+    "FLTrust",
+    "Learning to reweight",
+)
 
 
 def cell(table: str, noise: float, eta: float, seed: int, n_rows: int = 50_000) -> FederatedData:
     """Draw one repetition of one cell; the data change with the seed, as in the paper."""
-    task = "regression" if table == "regression" else "classification"
+    task: Task = "regression" if table == "regression" else "classification"
+    corruption: Corruption
     if table == "flips":
-        corruption: Any = replace(CORRUPTIONS["label_flips"], fraction=noise)  # type: ignore[call-arg]
-    elif table == "regression":
-        corruption = replace(CORRUPTIONS["gaussian_noise"], theta_features=noise, theta_targets=noise)  # type: ignore[call-arg]
+        corruption = LabelFlips(fraction=noise)
     else:
-        corruption = replace(CORRUPTIONS["feature_noise"], theta_features=noise)  # type: ignore[call-arg]
-    return paper_federation(task, corruption=corruption, eta=eta, n_rows=n_rows, seed=seed)  # type: ignore[arg-type]
+        corruption = GaussianNoise(theta_features=noise, theta_targets=noise if table == "regression" else 0.0)
+    return paper_federation(task, corruption=corruption, eta=eta, n_rows=n_rows, seed=seed)
 
 
 def jobs(protocol: str, seeds: int) -> list[Line]:
@@ -96,14 +107,13 @@ def convergence(folder: Path, rounds: int = 300) -> None:
     from comt.errors import ConvergenceError
 
     lines = []
-    for name, load, kind, corruption, fraction in (
-        ("CPUSMALL", load_cpusmall, CoMTRegressor, "gaussian_noise", 0.05),
-        ("IJCNN", load_ijcnn1, CoMTClassifier, "feature_noise", 0.01),
+    for name, load, kind, fraction in (
+        ("CPUSMALL", load_cpusmall, CoMTRegressor, 0.05),
+        ("IJCNN", load_ijcnn1, CoMTClassifier, 0.01),
     ):
         table = load().standardised()
         test = 0.3 if name == "CPUSMALL" else None
-        targets = 1.5 if corruption == "gaussian_noise" else 0.0
-        spoiled = replace(CORRUPTIONS[corruption], theta_features=1.5, theta_targets=targets)  # type: ignore[call-arg]
+        spoiled = GaussianNoise(theta_features=1.5, theta_targets=1.5 if name == "CPUSMALL" else 0.0)
         data = federate(table, corruption=spoiled, trusted=fraction, test=test, n_agents=5, seed=0)
         X, y, agents, trusted = data.pooled()
         fixed: dict[str, Any] = {"lambda_w": 100.0, "lambda_alpha": 0.1, "lambda_z": 100.0, "standardize": False}

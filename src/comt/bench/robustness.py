@@ -43,7 +43,11 @@ ON_REQUEST = ("DUTI", "Confident learning", "Geometric median", "FedAvg", "FedPr
 IJCNN_ROWS = 8_000
 #: (data, corruption, noise, trusted rows in all): d is 12, 22 and 9, so the smallest m is below d
 REAL = (
-    *(("CPUSMALL", c, n, m) for c, n in (("clean", 0.0), ("gaussian_noise", 1.5), ("negated_targets", 0.5)) for m in (8, 50, 400)),
+    *(
+        ("CPUSMALL", c, n, m)
+        for c, n in (("clean", 0.0), ("gaussian_noise", 1.5), ("negated_targets", 0.5))
+        for m in (8, 50, 400)
+    ),
     *(("IJCNN", c, n, m) for c, n in (("feature_noise", 1.5), ("label_flips", 0.4)) for m in (15, 100, 500)),
     *(("heart disease", c, n, m) for c, n in (("clean", 0.0), ("label_flips", 0.3)) for m in (6, 20, 60)),
 )
@@ -51,7 +55,9 @@ REAL = (
 
 def prepared(data: FederatedData) -> FederatedData:
     """Give every method the same rows: robust federated scaling and a constant column (see comt.server.scaling)."""
-    members = [Agent(a.name, ArrayRows(a.features, a.targets, a.trusted_features, a.trusted_targets)) for a in data.agents]
+    members = [
+        Agent(a.name, ArrayRows(a.features, a.targets, a.trusted_features, a.trusted_targets)) for a in data.agents
+    ]
     federation = LocalFederation(members, threads=1)
     n_features = data.test_features.shape[1]
     how = agree_on_preparation(

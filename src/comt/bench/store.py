@@ -48,7 +48,14 @@ def run_jobs(
     store: Store, jobs: Sequence[Line], work: Callable[[Line], list[Line]], *, processes: int, title: str
 ) -> None:
     """Run jobs in processes with a progress bar, storing each job's lines as it ends."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # inherited by the workers: one thread each
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())

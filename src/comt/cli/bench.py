@@ -3,21 +3,90 @@
 from __future__ import annotations
 
 import argparse
+import os
+from pathlib import Path
 from typing import Any
+
+RESULTS = Path("docs/results")
 
 
 def add_parser(commands: Any) -> None:
     """Add the command and its experiments to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser("bench", help="run an experiment")
     experiments = parser.add_subparsers(dest="experiment", required=True, metavar="EXPERIMENT")
+
     speed = experiments.add_parser("speed", help="time per fit as a ratio to scikit-learn, and growth with rows")
     speed.add_argument("--rows", type=int, default=200_000, help="rows of the main comparison (default 200,000)")
     speed.add_argument("--quick", action="store_true", help="leave out the 2 million row run and the Parquet run")
     speed.add_argument("--file-rows", type=int, default=20_000_000, help="rows of the Parquet run (default 20 million)")
     speed.set_defaults(run=_speed)
 
+    paper = _experiment(experiments, "paper", "the paper's tables and figures beside its printed numbers")
+    paper.add_argument("--fair", action="store_true", help="tune every method alike instead of the paper's one setting")
+    paper.set_defaults(run=_paper)
+    for name, text in (
+        ("scaling", "seconds at the paper's 50,000, 100,000 and 500,000 instances"),
+        ("real", "CPUSMALL, IJCNN and heart disease over several numbers of trusted rows"),
+        ("robustness", "all methods × corruptions × numbers of trusted rows"),
+    ):
+        experiment = _experiment(experiments, name, text)
+        experiment.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods")
+        experiment.set_defaults(run=_scaling if name == "scaling" else _comparison)
+    render = experiments.add_parser("render", help="write the results page from the stored results")
+    render.add_argument("--out", type=Path, default=RESULTS, help=f"folder of the results (default {RESULTS})")
+    render.set_defaults(run=_render)
+
+
+def _experiment(experiments: Any, name: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = experiments.add_parser(
+        name, help=text, description=f"{text}; interrupted runs go on where they stopped."
+    )
+    parser.add_argument("--seeds", type=int, default=20, help="how many repetitions (default 20)")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many at a time")
+    parser.add_argument("--out", type=Path, default=RESULTS, help=f"folder for the results (default {RESULTS})")
+    return parser
+
 
 def _speed(options: argparse.Namespace) -> int:
     from comt.bench.speed import run
 
     return run(options)
+
+
+def _paper(options: argparse.Namespace) -> int:
+    from comt.bench import paper
+
+    paper.run_tables(options.out, "fair" if options.fair else "paper", options.seeds, options.processes)
+    if not options.fair:
+        paper.run_scaling(options.out)
+        paper.fraction_curves(options.out)
+        paper.convergence(options.out)
+    return _render(options)
+
+
+def _scaling(options: argparse.Namespace) -> int:
+    from comt.bench import paper
+
+    paper.run_scaling(options.out)
+    return _render(options)
+
+
+def _comparison(options: argparse.Namespace) -> int:
+    from comt.bench import robustness
+    from comt.errors import InputError
+
+    known = (*robustness.METHODS, *robustness.ON_REQUEST)
+    names = tuple(options.methods or robustness.METHODS)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InputError(f"--methods {unknown[0]!r} is unknown; choose among {', '.join(known)}.")
+    robustness.run(options.experiment, options.out, options.seeds, options.processes, names)
+    return _render(options)
+
+
+def _render(options: argparse.Namespace) -> int:
+    from comt.bench.render import render
+
+    for path in render(options.out):
+        print(path)
+    return 0

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
 
-import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from comt.errors import InputError
@@ -98,8 +97,7 @@ class LocalFederation:
             with _blas().limit(limits=1):
                 answers = [ask(agent) for agent in self._agents]
         for agent, answer in zip(self._agents, answers, strict=True):
-            arrays = {name: np.asarray(array, dtype=np.float64) for name, array in answer.arrays.items()}
-            query.check_answer(arrays, agent.name)
+            query.check_answer(answer.arrays, agent.name)
         return answers
 
 

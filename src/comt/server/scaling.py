@@ -12,7 +12,7 @@ import numpy as np
 
 from comt.federation.base import Federation
 from comt.problem import Array
-from comt.queries import Histogram, Preparation, Spread, coarse_edges
+from comt.queries import OCTAVES, Histogram, Preparation, Spread, coarse_edges
 
 #: IQR of a normal distribution in standard deviations
 NORMAL_IQR = 1.349
@@ -66,7 +66,7 @@ def column_quartiles(federation: Federation, n_columns: int, max_refinements: in
     counts = federation.sum(Histogram(n_columns=n_columns))["counts"]
     first, last = _bins_of(counts, QUARTILES[0]), _bins_of(counts, QUARTILES[2])
     column = np.arange(n_columns)
-    limit = 2.0**41
+    limit = 2.0 ** (OCTAVES + 1)
     low, high = np.clip(edges[column, first], -limit, limit), np.clip(edges[column, last + 1], -limit, limit)
     quartiles = np.empty((n_columns, 3))
     for _ in range(max_refinements):
@@ -77,7 +77,7 @@ def column_quartiles(federation: Federation, n_columns: int, max_refinements: in
             quartiles[:, index] = _interpolated(counts, starts, width, share)
         distance = quartiles[:, 2] - quartiles[:, 0]
         value = np.abs(quartiles[:, 1])
-        resolved = (width <= 0.02 * distance) | (width <= 1e-7 * value) | (width == 0)
+        resolved = (width <= 0.02 * distance) | (width <= 1e-11 * value) | (width == 0)
         if resolved.all():
             break
         # narrow the unresolved columns to the bins that hold the outer quartiles
