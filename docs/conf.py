@@ -10,7 +10,7 @@ author = "The CoMT team"
 release = version = installed_version("comt")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "results/_*.md"]
 html_theme = "furo"
 html_title = f"CoMT {release}"
 

@@ -26,6 +26,8 @@ def columns():
         "minus million": -1e6 + normal,
         "tiny": 1e-9 * normal,
         "huge": 1e9 * normal,
+        "astronomic": 1e15 * normal,
+        "seconds since 1970": 1.7e9 + normal,
         "cauchy": rng.standard_cauchy(N),
         "uniform": rng.uniform(-1, 1, N),
         "exponential": rng.exponential(size=N),

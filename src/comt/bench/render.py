@@ -74,7 +74,7 @@ def _paper_table(results: pd.DataFrame, table: str) -> str:
         for method in methods:
             scores = cell.loc[cell["method"] == method, "score"].astype(float)
             text = f"{scores.mean():.3f} ({scores.var(ddof=1):.0e})"
-            if (beside := printed.get((float(noise), float(eta), method))) is not None:
+            if (beside := printed.get((float(str(noise)), float(str(eta)), method))) is not None:
                 text += f"<br>*{beside}*"
             line.append(text)
         lines.append(line)
@@ -163,9 +163,8 @@ def _scaling(folder: Path) -> str:
         rounds = f"{part['rounds'].median():.0f}"
         lines.append([task, f"{n:,}", f"{ours:.3f}", f"{theirs:g}", f"{theirs / ours:,.0f} ×", rounds])
     head = ["task", "instances", "CoMT here, s", "paper, s", "ratio", "rounds"]
-    return "## Scaling\n\nOther machine, other language version: the ratio is of whole systems.\n\n" + _table(
-        head, lines
-    )
+    intro = "## Scaling\n\nOther machine, other language version: the ratio is of whole systems.\n\n"
+    return intro + markdown(head, lines)
 
 
 def _figures(folder: Path) -> str:

@@ -39,7 +39,7 @@ def _bold(value: float, best: float) -> str:
 
 def against_the_simple_choice(results: pd.DataFrame) -> str:
     """Say in how many cells tuned CoMT loses to the better of TI-only and Buggy-only."""
-    pivot = results.pivotmarkdown(index=["data", "corruption", "trusted", "seed"], columns="method", values="score")
+    pivot = results.pivot_table(index=["data", "corruption", "trusted", "seed"], columns="method", values="score")
     cells = pivot.groupby(level=[0, 1, 2]).mean()
     simple = cells[["TI-only", "Buggy-only"]].max(axis=1)
     difference = cells["CoMT"] - simple

@@ -77,7 +77,7 @@ def column_quartiles(federation: Federation, n_columns: int, max_refinements: in
             quartiles[:, index] = _interpolated(counts, starts, width, share)
         distance = quartiles[:, 2] - quartiles[:, 0]
         value = np.abs(quartiles[:, 1])
-        resolved = (width <= 0.02 * distance) | (width <= 1e-11 * value) | (width == 0)
+        resolved = (width <= 0.005 * distance) | (width <= 1e-11 * value) | (width == 0)
         if resolved.all():
             break
         # narrow the unresolved columns to the bins that hold the outer quartiles

@@ -1,0 +1,142 @@
+"""The experiments: same tuning for all, resumable results, pages made from results only."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from comt.baselines import BASELINES
+from comt.bench import paper, robustness
+from comt.bench.methods import Candidate, CoMT, fair_candidates, paper_candidates
+from comt.bench.render import render
+from comt.bench.store import Store, score_methods
+from comt.bench.tuning import fit_tuned, score
+from comt.datasets import noisy_federation
+from comt.errors import InputError
+
+
+def small(task="regression", corruption="negated_targets", n_trusted=20, seed=0):
+    return noisy_federation(task, corruption=corruption, n_rows=400, n_trusted=n_trusted, n_test=500, seed=seed)
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_every_method_gets_at_most_the_same_budget(task):
+    names = (*robustness.METHODS, *robustness.ON_REQUEST)
+    candidates = fair_candidates(task, 400, 20, names)
+    assert max(len(c.settings) for c in candidates) == 9
+    assert len(next(c for c in candidates if c.name == "CoMT").settings) == 9
+    assert {c.name for c in candidates} == {n for n in names if n not in BASELINES or task in BASELINES[n].tasks}
+
+
+def test_comt_has_the_same_settings_in_all_cells_of_a_table():
+    for table, task in (("regression", "regression"), ("features", "classification"), ("flips", "classification")):
+        first, second = (paper_candidates(task, table) for _ in range(2))
+        assert [c.settings for c in first] == [c.settings for c in second]
+        assert all(len(c.settings) == 1 for c in first)
+        assert all(getattr(c.settings[0], "lambda_w", 100.0) == 100.0 for c in first)
+
+
+def test_tuning_picks_what_predicts_trusted_rows():
+    data = small()
+    useless, useful = CoMT(lambda_trusted=0.0), CoMT(lambda_trusted=1e3)
+    model = fit_tuned(Candidate("CoMT", (useless, useful)), data.agents, data.task, 0)
+    np.testing.assert_array_equal(model.coef, useful.fit(data.agents, data.task).coef)
+    ignoring = Candidate("CoMT", (useless, useful), uses_trusted=False)
+    np.testing.assert_array_equal(fit_tuned(ignoring, data.agents, data.task, 0).coef, model.coef)
+
+
+def test_held_out_rows_take_no_part_in_the_fit():
+    seen = []
+
+    class Spy(CoMT):
+        def fit(self, agents, task):
+            seen.append(sum(len(a.trusted_targets) for a in agents))
+            return super().fit(agents, task)
+
+    data = small()
+    fit_tuned(Candidate("spy", (Spy(), Spy(lambda_w=2.0))), data.agents, data.task, 0)
+    assert seen == [16] * 10 + [20]
+
+
+def test_scores():
+    assert score("classification", np.ones(3), np.arange(3.0)) == 0.5
+    assert np.isnan(score("regression", np.ones(3), np.full(3, np.nan)))
+    assert score("regression", np.arange(3.0), np.arange(3.0)) == 1.0
+
+
+def test_results_are_stored_once_and_found_again(tmp_path):
+    job = {"experiment": "robustness", "protocol": "fair", "data": "regression", "corruption": "clean"}
+    job |= {"noise": 0.0, "trusted": 20, "seed": 0}
+    store = Store(tmp_path / "new" / "r.csv")
+    lines = score_methods(job, small(), fair_candidates("regression", 400, 20, ["TI-only", "CoMT"]))
+    store.add(lines)
+    again = Store(tmp_path / "new" / "r.csv")
+    assert again.has({**job, "method": "CoMT"})
+    assert not again.has({**job, "method": "Krum"})
+    assert not again.has({**job, "method": "CoMT", "seed": 1})
+    table = pd.read_csv(again.path)
+    assert table["score"].between(-1, 1).all()
+    assert (table["version"] != "").all()
+
+
+def test_a_method_that_fails_is_a_line_that_says_so():
+    class Failing(CoMT):
+        def fit(self, agents, task):
+            raise InputError("it cannot.")
+
+    (line,) = score_methods({"seed": 0}, small(), [Candidate("failing", (Failing(),))])
+    assert line["note"] == "it cannot."
+    assert "score" not in line
+
+
+def test_a_small_run_is_resumed_and_rendered(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(robustness, "REGRESSION", ("clean", "negated_targets"))
+    monkeypatch.setattr(robustness, "CLASSIFICATION", ("label_flips",))
+    monkeypatch.setattr(robustness, "TRUSTED", (20,))
+    monkeypatch.setattr(robustness, "N_ROWS", 300)
+    names = ("CoMT", "TI-only", "Buggy-only", "Krum")
+    robustness.run("robustness", tmp_path, 2, 1, names[:3])
+    before = len(pd.read_csv(tmp_path / "robustness.csv"))
+    robustness.run("robustness", tmp_path, 2, 1, names)
+    after = pd.read_csv(tmp_path / "robustness.csv")
+    assert len(after) == before + 6  # the new method only
+    assert not after.duplicated(["data", "corruption", "trusted", "method", "seed"]).any()
+    (page,) = render(tmp_path)
+    text = page.read_text(encoding="utf-8")
+    mean = after[(after["corruption"] == "clean") & (after["method"] == "TI-only")]["score"].mean()
+    assert f"{mean:.3f}" in text
+    assert "Of 3 cells" in text
+    assert "Seeds per cell: 2 to 2" in text
+
+
+def test_the_paper_s_cells_are_drawn_as_described():
+    data = paper.cell("flips", 0.4, 0.5, seed=0, n_rows=5_000)
+    wrong = np.concatenate(data.wrong_targets)
+    assert wrong.mean() == pytest.approx(0.4, abs=0.01)
+    assert len(wrong) == 2_000
+    assert sum(len(a.trusted_targets) for a in data.agents) == 25
+    noisy = paper.cell("regression", 1.2, 1.0, seed=0, n_rows=5_000)
+    assert np.concatenate(noisy.wrong_cells).all()
+    assert len(paper.jobs("paper", 20)) == (9 + 9 + 3) * 20
+
+
+def test_paper_page_has_the_printed_number_beside_ours(tmp_path):
+    job = {
+        "experiment": "paper",
+        "protocol": "paper",
+        "data": "flips",
+        "corruption": "flips",
+        "noise": 0.4,
+        "trusted": 0.5,
+    }
+    lines = []
+    for seed in range(3):
+        data = paper.cell("flips", 0.4, 0.5, seed, n_rows=2_000)
+        chosen = [c for c in paper_candidates("classification", "flips") if c.name in ("CoMT", "TI-only", "Buggy-only")]
+        lines += score_methods({**job, "seed": seed}, data, chosen)
+    Store(tmp_path / "paper_paper.csv").add(lines)
+    (page,) = render(tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert "0.82 / 0.86 / 0.89" in text  # the three printed blocks
+    assert "Who wins" in text
