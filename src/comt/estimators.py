@@ -27,6 +27,8 @@ from comt.server.training import Settings, Training, train
 if TYPE_CHECKING:
     import pandas as pd
 
+#: rows in all from which agents run in threads
+THREADS_FROM = 1_000_000
 _SOLVERS = ("newton", "newton-cg", "admm")
 
 
@@ -135,8 +137,9 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         start = None
         if self.warm_start and hasattr(self, "theta_"):
             start = (self.r_, self.theta_)
-        federation = LocalFederation(agents)
-        # opened by the outermost caller so that threads live exactly as long as the training
+        # below this size handing work to threads costs more than it saves
+        small = sum(agent.rows.n_rows for agent in agents) < THREADS_FROM
+        federation = LocalFederation(agents, threads=1 if small else None)
         with RoundReporter(self, X, y) as reporter, federation.open():
             training = train(federation, settings, start=start, watch=reporter.round_done)
         self._agents, self._training = agents, training

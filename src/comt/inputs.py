@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from comt.agent import Agent, ArrayRows
+from comt.agent.data import own_rows
 from comt.errors import InputError
 from comt.problem import Array
 
@@ -113,21 +114,20 @@ def group(
     small = codes.astype(np.int16) if len(labels) < 2**14 else codes  # 16-bit keys are sorted by radix: linear time
     order = np.argsort(2 * small + trusted, kind="stable")
     edges = np.searchsorted((2 * small + trusted)[order], np.arange(2 * len(labels) + 1))
+    # one gather for everybody: every agent's rows lie side by side in it, and agents hold views
+    sorted_features, sorted_targets = own_rows(features, order), targets[order]
     built, positions = [], []
     for code, label in enumerate(labels):
-        buggy = order[edges[2 * code] : edges[2 * code + 1]]
-        checked = order[edges[2 * code + 1] : edges[2 * code + 2]]
-        everything = len(buggy) == n_rows
+        buggy, checked = (slice(edges[2 * code + i], edges[2 * code + i + 1]) for i in range(2))
         source = ArrayRows(
-            features,
-            targets,
-            features[checked],
-            targets[checked],
-            index=None if everything else buggy,
-            names=names or tuple(f"x{i}" for i in range(features.shape[1])),
+            sorted_features[buggy],
+            sorted_targets[buggy],
+            sorted_features[checked],
+            sorted_targets[checked],
+            names=names,
         )
         built.append(Agent(label, source))
-        positions.append(buggy)
+        positions.append(order[buggy])
     return Grouped(built, positions, trusted)
 
 

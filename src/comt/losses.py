@@ -90,7 +90,7 @@ class SquaredLoss:
         if lambda_alpha > 0:
             alpha -= np.clip(alpha, -lambda_alpha, lambda_alpha)
         if omega != 1.0:
-            alpha /= omega
+            alpha *= 1.0 / omega
         phi = alpha * alpha
         phi *= 0.5 * omega
         return alpha, phi, 1.0 / omega

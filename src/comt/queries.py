@@ -31,17 +31,15 @@ MAX_BATCH = 4096
 MAX_FEATURES = 100_000
 MAX_ANSWER_BYTES = 256 * 2**20
 
-#: the public grid of the first histogram: 2 bins per octave, 2⁻¹²⁸ to 2¹²⁸, both signs, one bin around zero
-OCTAVES, BINS_PER_OCTAVE = 128, 2
-COARSE_SIDE = 2 * OCTAVES * BINS_PER_OCTAVE
+#: the public grid of the first histogram: one bin per octave, 2⁻¹²⁸ to 2¹²⁸, both signs, one bin around zero
+OCTAVES = 128
+COARSE_SIDE = 2 * OCTAVES
 COARSE_BINS = 2 * COARSE_SIDE + 1
 
 
 def coarse_edges() -> Array:
     """Return the edges (COARSE_BINS + 1) of the public grid, outermost ones infinite."""
-    octave = 2.0 ** np.arange(-OCTAVES, OCTAVES)
-    within = 1.0 + np.arange(BINS_PER_OCTAVE) / BINS_PER_OCTAVE
-    positive = (octave[:, None] * within[None, :]).ravel()
+    positive = 2.0 ** np.arange(-OCTAVES, OCTAVES)
     return np.concatenate([[-np.inf], -positive[:0:-1], [-positive[0]], positive[:1], positive[1:], [np.inf]])
 
 
@@ -180,7 +178,7 @@ class Histogram(Query):
     n_columns: int
     low: Array | None = None
     high: Array | None = None
-    bins: int = 512
+    bins: int = 256
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """One row of counts per column."""

@@ -37,12 +37,21 @@ def losses(problem: TeachingProblem, features: Array, targets: Array, theta: Arr
 
 
 def buggy_sums(
-    problem: TeachingProblem, features: Array, targets: Array, r: Array, curvature: Curvature = "full"
+    problem: TeachingProblem,
+    features: Array,
+    targets: Array,
+    r: Array,
+    curvature: Curvature = "full",
+    gram: Array | None = None,
 ) -> dict[str, Array | float]:
-    """Sum what a block of buggy rows contributes at r; the keys are fields of :class:`comt.problem.Sums`."""
+    """Sum what a block of buggy rows contributes at r; the keys are fields of :class:`comt.problem.Sums`.
+
+    ``gram`` is XᵀX of the block where it is known already: it does not change from round to round.
+    """
     loss = problem.loss
     alpha, phi, weight = loss.dual(features @ r, targets, problem.lambda_alpha, problem.coupling(r))
-    signed = alpha * loss.signs(targets)
+    signs = loss.signs(targets)
+    signed = alpha if isinstance(signs, float) else alpha * signs
     alpha_x = signed @ features
     alpha_sq = float(alpha @ alpha)
     # with λ_α = 0 a row that happens to be fitted exactly (α = 0) is as curved as any other
@@ -59,7 +68,7 @@ def buggy_sums(
     if isinstance(weight, float):
         sums["weight_alpha_sq"] = weight * alpha_sq
         sums["weight_alpha_x"] = weight * alpha_x
-        sums["weight_xx"] = weight * _gram(features, alpha, active, curvature)
+        sums["weight_xx"] = weight * _gram(features, alpha, active, curvature, gram)
     else:
         sums["weight_alpha_sq"] = float((weight * alpha) @ alpha)
         sums["weight_alpha_x"] = (weight * signed) @ features
@@ -74,7 +83,7 @@ def _weighted_gram(features: Array, weight: Array, curvature: Curvature) -> Arra
     return (features * weight[:, None]).T @ features
 
 
-def _gram(features: Array, alpha: Array, active: int, curvature: Curvature) -> Array:
+def _gram(features: Array, alpha: Array, active: int, curvature: Curvature, known: Array | None) -> Array:
     """Σ x xᵀ over the active rows (α ≠ 0, or all): it is far cheaper to gather the few rows on the smaller side."""
     if curvature == "diagonal":
         taking_part = np.ones(alpha.size) if active == alpha.size else (alpha != 0).astype(np.float64)
@@ -82,10 +91,10 @@ def _gram(features: Array, alpha: Array, active: int, curvature: Curvature) -> A
     if 2 * active <= alpha.size:
         few = features[np.flatnonzero(alpha)]
         return few.T @ few
-    gram = features.T @ features
+    gram = features.T @ features if known is None else known
     if active < alpha.size:
         few = features[np.flatnonzero(alpha == 0)]
-        gram -= few.T @ few
+        gram = gram - few.T @ few
     return gram
 
 

@@ -17,7 +17,7 @@ def test_the_grid():
     assert (np.diff(edges) > 0).all()
     np.testing.assert_array_equal(edges, -edges[::-1])
     assert edges[0] == -np.inf
-    assert {1.0, 1.5, 2.0, 2.0**-128, 2.0**127} <= set(edges.tolist())
+    assert {1.0, 2.0, 2.0**-128, 2.0**127} <= set(edges.tolist())
 
 
 def expected_bin(value):

@@ -30,10 +30,10 @@ def test_every_array_of_an_answer_is_entered():
     agent.answer(Histogram(n_columns=3), 1)
     agent.answer(ResidualScale(loss_name="squared", preparation=prepared, theta=np.zeros(2)), 2, individual=True)
     entries = list(agent.ledger)
-    assert entries[0] == Entry("north", 1, "histogram of columns", "counts", (3, 1025), 3 * 1025 * 8, 34)
+    assert entries[0] == Entry("north", 1, "histogram of columns", "counts", (3, 513), 3 * 513 * 8, 34)
     rest = {entry.array: entry for entry in entries[1:]}
     assert set(rest) == {"buggy", "rows", "trusted", "trusted_rows"}
     assert {entry.round for entry in rest.values()} == {2}
     assert all(entry.individual for entry in rest.values())
     assert (rest["buggy"].rows, rest["trusted"].rows) == (30, 4)
-    assert agent.ledger.total_bytes == 3 * 1025 * 8 + 4 * 8
+    assert agent.ledger.total_bytes == 3 * 513 * 8 + 4 * 8

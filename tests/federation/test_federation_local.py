@@ -86,7 +86,7 @@ def test_every_array_is_in_every_ledger():
     for agent in agents:
         entries = list(agent.ledger)
         assert [e.array for e in entries if e.round == 1] == list(query().shapes())
-        assert [(e.array, e.shape) for e in entries if e.round == 2] == [("counts", (4, 1025))]
+        assert [(e.array, e.shape) for e in entries if e.round == 2] == [("counts", (4, 513))]
         for entry in entries[:-1]:
             assert entry.shape == query().shapes()[entry.array]
             assert entry.bytes == 8 * int(np.prod(entry.shape))

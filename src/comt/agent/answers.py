@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def _fewest(counts: Array) -> int:
 def _histogram(query: Histogram, agent: Agent) -> Answer:
     counts = _zeros(query)["counts"]
     rows = 0
-    for features, targets in (*agent.rows.blocks(), agent.rows.trusted()):
+    for features, targets in chain(agent.rows.blocks(), [agent.rows.trusted()]):
         rows += len(targets)
         counts += histograms.count_columns(query, features, targets)
     return Answer({"counts": counts}, {"counts": rows})
@@ -67,7 +68,7 @@ def _histogram(query: Histogram, agent: Agent) -> Answer:
 def _spread(query: Spread, agent: Agent) -> Answer:
     arrays = _zeros(query)
     rows = 0
-    for features, targets in (*agent.rows.blocks(), agent.rows.trusted()):
+    for features, targets in chain(agent.rows.blocks(), [agent.rows.trusted()]):
         rows += len(targets)
         for column, values in enumerate((*features.T, targets)[: len(query.center)]):
             centered = values - query.center[column]
@@ -82,13 +83,16 @@ def _dual_sums(query: DualSums, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
     arrays = _zeros(query)
     problems = [query.problem(float(a), float(z)) for a, z in zip(query.lambda_alpha, query.lambda_z, strict=True)]
-    for features, targets in prepared.blocks():
+    # only a loss of constant curvature can use XᵀX itself
+    useful = query.curvature == "full" and query.keep is None and problems[0].loss.piecewise_quadratic
+    blocks = prepared.blocks_with_gram() if useful else ((block, None) for block in prepared.blocks())
+    for (features, targets), gram in blocks:
         for index, problem in enumerate(problems):
             block = (features, targets)
             if query.keep is not None:
                 taken = _taken(query.keep, index, problem, features, targets)
                 block = (features[taken], targets[taken])
-            _add(arrays, index, row_maths.buggy_sums(problem, *block, query.r[index], query.curvature))
+            _add(arrays, index, row_maths.buggy_sums(problem, *block, query.r[index], query.curvature, gram))
     arrays["size_sq"] += prepared.size_sq
     features, targets = prepared.trusted
     folds = fold_of(features, targets, query.n_folds) if query.n_folds else None

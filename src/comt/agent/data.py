@@ -12,7 +12,10 @@ from comt.problem import Array
 from comt.queries import Preparation
 
 #: rows per block: small enough that a block and its temporaries stay in the processor's cache
-BLOCK = 8192
+BLOCK = 16_384
+
+#: XᵀX of blocks is kept up to this many columns
+MAX_GRAM_WIDTH = 256
 
 Block = tuple[Array, Array]
 
@@ -44,7 +47,7 @@ class ArrayRows:
         names: tuple[str, ...] | None = None,
     ) -> None:
         if index is not None:
-            features, targets = _own_rows(features, index), targets[index]
+            features, targets = own_rows(features, index), targets[index]
         self.features, self.targets = features, targets
         if trusted_features is None or trusted_targets is None:
             trusted_features, trusted_targets = np.empty((0, features.shape[1])), np.empty(0)
@@ -72,9 +75,9 @@ def by_columns(blocks: Iterator[Array], n_rows: int, width: int) -> Array:
     return features
 
 
-def _own_rows(features: Array, index: NDArray[np.intp]) -> Array:
+def own_rows(features: Array, index: NDArray[np.intp]) -> Array:
     """Gather an agent's rows out of a larger array, a cache-sized block at a time."""
-    parts = (features[index[start : start + BLOCK]] for start in range(0, len(index), BLOCK))
+    parts = (features.take(index[start : start + BLOCK], axis=0, mode="clip") for start in range(0, len(index), BLOCK))
     return by_columns(parts, len(index), features.shape[1])
 
 
@@ -86,6 +89,7 @@ class PreparedRows:
         self._source = source
         self._kept: Block | None = None
         self._size_sq: float | None = None
+        self._grams: list[Array] = []
         features, targets = source.trusted()
         self.trusted: Block = (preparation.features(features), preparation.targets(targets))
         self.n_rows = source.n_rows
@@ -93,7 +97,7 @@ class PreparedRows:
             self._kept = self._prepare_once(source)
 
     def _prepare_once(self, source: ArrayRows) -> Block:
-        if self.preparation.trivial and source.features.flags.f_contiguous:
+        if self.preparation.trivial and source.features.strides[0] == source.features.itemsize:
             return source.features, self.preparation.targets(source.targets)
         blocks = (self.preparation.features(features) for features, _ in source.blocks())
         features = by_columns(blocks, self.n_rows, self.preparation.width)
@@ -102,12 +106,32 @@ class PreparedRows:
     def blocks(self) -> Iterator[Block]:
         """Yield prepared blocks of the buggy rows."""
         if self._kept is None:
-            for features, targets in self._source.blocks():
-                yield self.preparation.features(features), self.preparation.targets(targets)
+            yield from self._streamed()
             return
         features, targets = self._kept
         for start in range(0, self.n_rows, BLOCK):
             yield features[start : start + BLOCK], targets[start : start + BLOCK]
+
+    def _streamed(self) -> Iterator[Block]:
+        """Prepare blocks as they are read; the first whole pass also adds up Σ‖x‖², which would cost a pass of its own."""
+        size_sq = 0.0
+        for raw_features, raw_targets in self._source.blocks():
+            features = self.preparation.features(raw_features)
+            if self._size_sq is None:
+                size_sq += float(np.einsum("ij,ij->", features, features))
+            yield features, self.preparation.targets(raw_targets)
+        if self._size_sq is None:
+            self._size_sq = size_sq
+
+    def blocks_with_gram(self) -> Iterator[tuple[Block, Array | None]]:
+        """Yield every block with its XᵀX, which is computed once and kept (a block has few columns and many rows)."""
+        if self.preparation.width > MAX_GRAM_WIDTH:
+            yield from ((block, None) for block in self.blocks())
+            return
+        for position, block in enumerate(self.blocks()):
+            if position == len(self._grams):
+                self._grams.append(block[0].T @ block[0])
+            yield block, self._grams[position]
 
     @property
     def size_sq(self) -> float:

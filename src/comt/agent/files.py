@@ -19,7 +19,7 @@ from comt.problem import Array
 #: pandas writes an unnamed row index into Parquet files under such a name: it is no feature
 _PANDAS_INDEX = "__index_level_"
 #: rows per batch read from disk
-BATCH = 32_768
+BATCH = 65_536
 
 
 class FileRows:
@@ -100,7 +100,8 @@ class FileRows:
             wanted.append(self._trusted_column)
         try:
             if self.path.suffix.lower() == ".parquet":
-                with pa_parquet.ParquetFile(self.path) as file:
+                # pre-buffering would keep the whole file in memory
+                with pa_parquet.ParquetFile(self.path, pre_buffer=False) as file:
                     yield from file.iter_batches(batch_size=BATCH, columns=wanted)
             else:
                 convert = pa_csv.ConvertOptions(include_columns=wanted, column_types=self._csv_types)
@@ -119,16 +120,19 @@ class FileRows:
         targets: list[NDArray[Any]] = []
         for batch in self._batches():
             block, target, trusted = self._read(batch)
-            finite = np.isfinite(block)
             known = batch.column(self._target).is_valid().to_numpy(zero_copy_only=False)
             if target.dtype.kind == "f":
                 known &= np.isfinite(target)
             if target.dtype.kind != "f" or len(labels) < 3:  # a third number is enough to see that it is no label
                 labels.update(np.unique(target[known]).tolist())
-            wrong = ~(finite.all(axis=1) & known)
-            if wrong.any():
+            # one sum tells whether a whole block is finite; only a bad block is looked at cell by cell
+            with np.errstate(over="ignore", invalid="ignore"):
+                clean = bool(known.all()) and bool(np.isfinite(block.sum()))
+            if not clean:
+                finite = np.isfinite(block)
+                wrong = ~(finite.all(axis=1) & known)
                 bad += int(wrong.sum())
-                if first_bad is None:
+                if first_bad is None and wrong.any():
                     row = int(np.argmax(wrong))
                     column = self._target if finite[row].all() else self.names[int(np.argmin(finite[row]))]
                     first_bad = (rows + row, column)

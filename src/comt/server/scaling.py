@@ -17,7 +17,7 @@ from comt.queries import OCTAVES, Histogram, Preparation, Spread, coarse_edges
 #: IQR of a normal distribution in standard deviations
 NORMAL_IQR = 1.349
 QUARTILES = np.array([0.25, 0.5, 0.75])
-BINS = 512
+BINS = 256
 #: the constant column that carries the intercept; its penalty is λ_w/CONSTANT² (method page, section 3)
 CONSTANT = 10.0
 
@@ -77,7 +77,7 @@ def column_quartiles(federation: Federation, n_columns: int, max_refinements: in
             quartiles[:, index] = _interpolated(counts, starts, width, share)
         distance = quartiles[:, 2] - quartiles[:, 0]
         value = np.abs(quartiles[:, 1])
-        resolved = (width <= 0.005 * distance) | (width <= 1e-11 * value) | (width == 0)
+        resolved = (width <= 0.01 * distance) | (width <= 1e-11 * value) | (width == 0)
         if resolved.all():
             break
         # narrow the unresolved columns to the bins that hold the outer quartiles
