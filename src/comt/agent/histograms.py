@@ -34,7 +34,8 @@ def _patterns(values: Array) -> NDArray[np.int64]:
 def _bin_of_pattern() -> NDArray[np.int64]:
     pattern = np.arange(_PATTERNS)
     octave = np.clip((pattern & 2047) - (_BIAS - OCTAVES) + 1, 0, COARSE_SIDE)
-    return COARSE_SIDE + np.where(pattern >= 2048, -octave, octave)
+    bins: NDArray[np.int64] = COARSE_SIDE + np.where(pattern >= 2048, -octave, octave)
+    return bins
 
 
 _BIN_OF_PATTERN = _bin_of_pattern()

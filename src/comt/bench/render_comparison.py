@@ -15,7 +15,9 @@ def comparison(results: pd.DataFrame) -> str:
     for data, part in results.groupby("data", sort=False):
         methods = [m for m in dict.fromkeys(part["method"]) if m != "clean oracle"]
         lines = []
-        for (corruption, trusted), cell in part.groupby(["corruption", "trusted"], sort=False):
+        order = {name: place for place, name in enumerate(dict.fromkeys(part["corruption"]))}
+        cells = sorted(part.groupby(["corruption", "trusted"]), key=lambda item: (order[item[0][0]], item[0][1]))
+        for (corruption, trusted), cell in cells:
             means = {
                 m: float(cell.loc[cell["method"] == m, "score"].astype(float).mean())
                 for m in (*methods, "clean oracle")

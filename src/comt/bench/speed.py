@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import resource
 import subprocess
 import sys
 import tempfile
@@ -119,7 +118,13 @@ def fit_file(path: str) -> tuple[float, float]:
     agent = Agent("file", FileRows(path, target="y", trusted="verified"))
     CoMTRegressor(lambda_z=100.0, lambda_alpha=0.1).fit_agents([agent])
     seconds = time.perf_counter() - start
-    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+    return seconds, _peak_memory()
+
+
+def _peak_memory() -> float:
+    """Return the peak resident memory of this process in MiB (getrusage would report the parent's if that was larger)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(float(line.split()[1]) / 1024.0 for line in lines if line.startswith("VmHWM"))
 
 
 def file_run(n: int) -> tuple[float, float, float]:

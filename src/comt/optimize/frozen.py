@@ -93,7 +93,7 @@ class FrozenModel:
         hessian = self.gram / omega + self.outer.hessian + cross + cross.T
         hessian += (energy / omega**3) * np.outer(seen, seen)
         flat = problem.crafted(np.full(r.shape, energy / (2.0 * omega**2 * problem.lambda_z)))
-        hessian[np.diag_indices_from(hessian)] += flat
+        hessian.flat[:: len(r) + 1] += flat
         gradient = gradient + slope / omega + (energy / (2.0 * omega**2)) * seen
         return value + energy / (2.0 * omega), gradient, hessian
 

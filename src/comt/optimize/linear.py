@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from comt.problem import Array
 
@@ -15,10 +15,10 @@ class SpdMatrix:
 
     def __init__(self, matrix: Array) -> None:
         self._symmetric = 0.5 * (matrix + matrix.T)
-        try:
-            self._factor = cho_factor(self._symmetric, lower=True)
-            self._eigen = None
-        except LinAlgError:
+        # LAPACK itself: for matrices this small SciPy's checked wrappers take longer than the arithmetic
+        self._factor, failed = dpotrf(self._symmetric, lower=True)
+        self._eigen: tuple[Array, Array] | None = None
+        if failed or not np.isfinite(self._factor[-1, -1]):
             values, vectors = np.linalg.eigh(self._symmetric)
             floor = max(float(values[-1]), np.finfo(np.float64).tiny) * EPS * len(values)
             self._eigen = (np.maximum(values, floor), vectors)
@@ -26,8 +26,8 @@ class SpdMatrix:
     def solve(self, right: Array) -> Array:
         """Return matrix⁻¹ right."""
         if self._eigen is None:
-            solved: Array = cho_solve(self._factor, right)
-            return solved
+            solved, _ = dpotrs(self._factor, right, lower=True)
+            return np.asarray(solved)
         values, vectors = self._eigen
         projected = vectors.T @ right
         scaled = projected / (values if right.ndim == 1 else values[:, None])
