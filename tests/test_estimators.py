@@ -48,7 +48,8 @@ def test_scikit_learn_accepts_the_estimators(estimator, check):
 def test_public_names_and_a_light_import():
     assert sorted(comt.__all__) == [
         *("Agent", "ArrayRows", "CoMTClassifier", "CoMTRegressor", "ComtError", "ConvergenceError", "FileRows"),
-        *("GateError", "InputError", "Ledger", "Policy", "SelectionWarning", "TrustedKFold", "selection_curve"),
+        *("GateError", "InputError", "Ledger", "Policy", "SelectionWarning", "SparsityWarning", "TrustedKFold"),
+        "selection_curve",
     ]
     for name in comt.__all__:
         assert getattr(comt, name) is not None
@@ -293,6 +294,26 @@ def test_issues_put_wrong_rows_first():
     assert wrong[top["row"]].mean() > 0.5
     assert (top["given"] == noisy[top["row"]]).all()
     assert (top["suggested"] != top["given"]).all()
+
+
+def test_feature_changes_are_given_where_asked_for():
+    X, y, agents, trusted = make()
+    X[:, 1] *= 100
+    model = CoMTRegressor(lambda_z=20.0).fit(X, y, agents=agents, trusted=trusted)
+    table = model.issues(changes=True).set_index("row").loc[np.flatnonzero(~trusted)]
+    changes = table[[f"change x{i}" for i in range(4)]].to_numpy()
+    scale = np.array([np.subtract(*np.percentile(X[:, i], [75, 25])) / 1.349 for i in range(4)])
+    expected = np.outer(model.alpha_[~trusted], -model.r_[:4] / 40.0) * scale
+    np.testing.assert_allclose(changes, expected, rtol=0.02, atol=1e-6)
+    assert np.linalg.matrix_rank(changes) == 1
+    plain = CoMTRegressor().fit(X, y, agents=agents, trusted=trusted).issues(changes=True)
+    assert (plain["change x0"] == 0).all()
+
+
+def test_too_sparse_a_training_is_said():
+    X, y, *_ = make()
+    with pytest.warns(comt.SparsityWarning, match="lower lambda_alpha"):
+        CoMTRegressor(lambda_alpha=float(np.sort(np.abs(y))[-3]), **PLAIN).fit(X, y)
 
 
 BAD = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from comt.agent import Agent, ArrayRows, FileRows, Ledger, Policy
     from comt.curves import selection_curve
-    from comt.errors import ComtError, ConvergenceError, GateError, InputError, SelectionWarning
+    from comt.errors import ComtError, ConvergenceError, GateError, InputError, SelectionWarning, SparsityWarning
     from comt.estimators import CoMTClassifier, CoMTRegressor
     from comt.model_selection import TrustedKFold
 
@@ -30,6 +30,7 @@ _HOMES = {
     "Ledger": "comt.agent",
     "Policy": "comt.agent",
     "SelectionWarning": "comt.errors",
+    "SparsityWarning": "comt.errors",
     "TrustedKFold": "comt.model_selection",
     "selection_curve": "comt.curves",
 }
@@ -47,6 +48,7 @@ __all__ = [
     "Ledger",
     "Policy",
     "SelectionWarning",
+    "SparsityWarning",
     "TrustedKFold",
     "selection_curve",
 ]

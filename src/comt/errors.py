@@ -50,3 +50,7 @@ class MissingExtraError(ComtError, ImportError):
 
 class SelectionWarning(UserWarning):
     """The paper's selection rule keeps the rows that fit worst (erratum E13)."""
+
+
+class SparsityWarning(UserWarning):
+    """λ_α is so large that hardly any row takes part in the training."""

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from comt.agent import Agent
 from comt.agent.files import FileRows
-from comt.errors import InputError, SelectionWarning
+from comt.errors import InputError, SelectionWarning, SparsityWarning
 from comt.federation import LocalFederation
 from comt.inputs import check_features, check_trusted, group
 from comt.losses import LossName, get_loss
@@ -142,6 +142,14 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         federation = LocalFederation(agents, threads=1 if small else None)
         with RoundReporter(self, X, y) as reporter, federation.open():
             training = train(federation, settings, start=start, watch=reporter.round_done)
+        sums = training.solution.sums
+        if settings.problem.lambda_alpha > 0 and sums.rows > 0 and sums.active <= len(training.theta):
+            warnings.warn(
+                f"only {sums.active:.0f} of {sums.rows:.0f} rows have an alpha other than 0, fewer than coefficients; lower "
+                f"lambda_alpha (now {settings.problem.lambda_alpha:g}) to learn from more rows.",
+                SparsityWarning,
+                stacklevel=4,
+            )
         self._agents, self._training = agents, training
         self.theta_, self.r_ = training.theta, training.solution.r
         self.certificate_ = float(training.solution.certificate)
@@ -215,8 +223,12 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         scores: Array = features @ np.ravel(self.coef_) + np.ravel(self.intercept_)[0]
         return scores
 
-    def issues(self) -> pd.DataFrame:
+    def issues(self, changes: bool = False) -> pd.DataFrame:
         """Return one line per buggy training row, worst first: what looks wrong, and what it should be.
+
+        With ``changes`` there is one more column per feature, ``change <name>``: β of the objective, by which it would
+        change that feature (all zero without ``lambda_z``). Mind erratum E5: the paper's β moves rows away from their
+        clean values.
 
         Columns: ``row`` (position in X, or in the agent's source after ``fit_agents``), ``agent``, ``score`` (0 to 1, 1 =
         surely wrong), ``flagged``, ``given`` and ``suggested`` target or label. The rows are those of the last fit in
@@ -233,6 +245,10 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         for agent, rows in zip(self._agents, self._positions, strict=True):
             table = self._agent_issues(agent)
             table["row"] = rows
+            if changes:
+                beta = agent.betas(self._training.problem, self._training.preparation, self.r_)
+                named = {f"change {name}": beta[:, i] for i, name in enumerate(agent.columns)}
+                table = table.assign(**named)
             tables.append(table)
         table = pd.concat(tables, ignore_index=True)
         return table.sort_values("score", ascending=False, kind="stable", ignore_index=True)
