@@ -16,8 +16,9 @@ from comt.errors import ConvergenceError
 from comt.federation.base import Federation
 from comt.optimize.linear import SpdMatrix
 from comt.optimize.points import Solution
-from comt.problem import Array, Sums, TeachingProblem, certificate
-from comt.queries import DualSums, Preparation, ProximalStep, Totals
+from comt.problem import Array, TeachingProblem, certificate
+from comt.queries import Preparation, ProximalStep, Totals
+from comt.server.ask import sums_at
 from comt.server.dual import Watch
 
 
@@ -123,7 +124,7 @@ def solve(
         if max(primal, dual) <= check_at:
             r = schedule.price(state)
             if problem.coupling(r) < problem.loss.max_coupling:
-                sums = _sums(federation, preparation, problem, r, state.theta)
+                sums = sums_at(federation, preparation, problem, r, state.theta)
                 gap = certificate(problem, r, state.theta, sums)
                 history[-1]["certificate"] = gap
                 if gap <= tol:
@@ -139,7 +140,7 @@ def solve(
 def _first_state(federation: Federation, preparation: Preparation, problem: TeachingProblem, rho: float | str) -> State:
     zero = np.zeros(preparation.width)
     if isinstance(rho, str):
-        size = _sums(federation, preparation, problem, zero, zero).size_sq / len(federation.agents)
+        size = sums_at(federation, preparation, problem, zero, zero).size_sq / len(federation.agents)
         # the curvature that an average agent's rows have in τ_k; logistic rows bend at most a quarter as much
         factor = 1.0 if problem.loss.piecewise_quadratic else 4.0
         rho = factor * problem.lambda_w**2 * len(zero) / size if size > 0 else 1.0
@@ -150,19 +151,6 @@ def _balanced(state: State, primal: float, dual: float) -> State:
     """Shift the penalty towards the residual that lags behind; u is scaled by ρ and follows."""
     factor = 2.0 if primal > 10.0 * dual else 0.5 if dual > 10.0 * primal else 1.0
     return replace(state, rho=state.rho * factor, u=state.u / factor)
-
-
-def _sums(federation: Federation, preparation: Preparation, problem: TeachingProblem, r: Array, theta: Array) -> Sums:
-    query = DualSums(
-        loss_name=problem.loss_name,
-        preparation=preparation,
-        r=r[None, :],
-        theta=theta[None, :],
-        lambda_alpha=np.array([problem.lambda_alpha]),
-        lambda_z=np.array([problem.lambda_z]),
-        curvature="none",
-    )
-    return query.unpack(federation.sum(query))[0]
 
 
 def _objective(problem: TeachingProblem, before: State, totals: Totals) -> float:
@@ -189,7 +177,7 @@ def _failure(
     gap = float("inf")
     problem, r = schedule.problem, schedule.price(state)
     if np.isfinite(r).all() and problem.coupling(r) < problem.loss.max_coupling:
-        gap = certificate(problem, r, state.theta, _sums(federation, preparation, problem, r, state.theta))
+        gap = certificate(problem, r, state.theta, sums_at(federation, preparation, problem, r, state.theta))
     diverged = len(history) < max_rounds
     advice = "rho='auto'" if not schedule.sharing else "solver='newton'"
     happened = "diverged" if diverged else "did not converge"

@@ -16,7 +16,8 @@ from comt.federation.base import Federation
 from comt.optimize.points import Solution
 from comt.optimize.saddle import longest_step
 from comt.problem import Array, Sums, TeachingProblem, certificate, residuals, saddle_value
-from comt.queries import CurvatureTimes, DualSums, Preparation
+from comt.queries import CurvatureTimes, Preparation
+from comt.server.ask import sums_at
 from comt.server.dual import Watch
 
 
@@ -85,17 +86,7 @@ class _VectorServer:
         self._federation, self._preparation, self._problem = federation, preparation, problem
 
     def sums(self, r: Array, theta: Array) -> Sums:
-        problem = self._problem
-        query = DualSums(
-            loss_name=problem.loss_name,
-            preparation=self._preparation,
-            r=r[None, :],
-            theta=theta[None, :],
-            lambda_alpha=np.array([problem.lambda_alpha]),
-            lambda_z=np.array([problem.lambda_z]),
-            curvature="diagonal",
-        )
-        return query.unpack(self._federation.sum(query))[0]
+        return sums_at(self._federation, self._preparation, self._problem, r, theta, "diagonal")
 
     def scale(self, r: Array, sums: Sums) -> Array:
         """Return a diagonal of the size of the system's own blocks, to even out unequal features."""
