@@ -139,4 +139,4 @@ def test_paper_page_has_the_printed_number_beside_ours(tmp_path):
     (page,) = render(tmp_path)
     text = page.read_text(encoding="utf-8")
     assert "0.82 / 0.86 / 0.89" in text  # the three printed blocks
-    assert "Who wins" in text
+    assert "Who wins, paired over seeds" in text

@@ -233,7 +233,10 @@ def solve(
             break
         r, sums = trials[best], answers[best]
     _check_ball(problem, r)
-    raise _stalled(problem, finished().certificate, tol, len(history))
+    done = finished()
+    if done.certificate <= tol:
+        return done
+    raise _stalled(problem, done.certificate, tol, len(history))
 
 
 def _inside(problem: TeachingProblem, start: Array) -> Array:

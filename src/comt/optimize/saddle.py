@@ -95,6 +95,8 @@ def solve(
                 break
             sizes = sizes[-1] * SHORTER
         if not passed.size:
+            if gap <= tol:  # certified; what is left of the step is rounding in a flat direction
+                return Solution(r, theta, sums, gap, history)
             break
         best = int(passed[np.argmin(lengths[passed])])
         size = float(sizes[best])
