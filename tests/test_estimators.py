@@ -49,7 +49,7 @@ def test_public_names_and_a_light_import():
     assert sorted(comt.__all__) == [
         *("Agent", "ArrayRows", "CoMTClassifier", "CoMTRegressor", "ComtError", "ConvergenceError", "FileRows"),
         *("GateError", "InputError", "Ledger", "Policy", "SelectionWarning", "SparsityWarning", "TrustedKFold"),
-        "selection_curve",
+        *("load", "selection_curve"),
     ]
     for name in comt.__all__:
         assert getattr(comt, name) is not None
@@ -326,6 +326,7 @@ BAD = {
     "agents too short": (lambda X, y, a, t: (X, y, a[1:], t), "one label per row"),
     "agent missing": (lambda X, y, a, t: (X, y, np.where(a == 0, None, a.astype(object)), t), "name the agent"),
     "agents alike": (lambda X, y, a, t: (X, y, np.array([1, "1"] * (len(y) // 2), dtype=object), t), "read the same"),
+    "all trusted": (lambda X, y, a, t: (X, y, a, np.ones(len(y), dtype=bool)), "every row is trusted"),
     "no rows": (lambda X, y, a, t: (X[:0], y[:0], a[:0], t[:0]), "0 sample"),
 }
 

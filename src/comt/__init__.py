@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from comt.curves import selection_curve
     from comt.errors import ComtError, ConvergenceError, GateError, InputError, SelectionWarning, SparsityWarning
     from comt.estimators import CoMTClassifier, CoMTRegressor
+    from comt.model_file import load
     from comt.model_selection import TrustedKFold
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ _HOMES = {
     "SelectionWarning": "comt.errors",
     "SparsityWarning": "comt.errors",
     "TrustedKFold": "comt.model_selection",
+    "load": "comt.model_file",
     "selection_curve": "comt.curves",
 }
 
@@ -50,6 +52,7 @@ __all__ = [
     "SelectionWarning",
     "SparsityWarning",
     "TrustedKFold",
+    "load",
     "selection_curve",
 ]
 

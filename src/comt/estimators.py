@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -130,10 +131,17 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         for stale in ("alpha_", "selected_"):
             self.__dict__.pop(stale, None)
         self._train(list(agents), settings, None, None)
-        self._positions = [np.arange(agent.rows.n_rows) for agent in agents]
+        self._positions = [
+            agent.rows.positions() if isinstance(agent.rows, FileRows) else np.arange(agent.rows.n_rows)
+            for agent in agents
+        ]
         return self
 
     def _train(self, agents: list[Agent], settings: Settings, X: Any, y: Any) -> Training:
+        if not any(agent.rows.n_rows for agent in agents):
+            raise InputError(
+                "every row is trusted, but teaching needs rows that may be wrong; fit an ordinary model to trusted rows alone."
+            )
         start = None
         if self.warm_start and hasattr(self, "theta_"):
             start = (self.r_, self.theta_)
@@ -230,9 +238,9 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         change that feature (all zero without ``lambda_z``). Mind erratum E5: the paper's β moves rows away from their
         clean values.
 
-        Columns: ``row`` (position in X, or in the agent's source after ``fit_agents``), ``agent``, ``score`` (0 to 1, 1 =
-        surely wrong), ``flagged``, ``given`` and ``suggested`` target or label. The rows are those of the last fit in
-        this process: they are not stored with a pickled model.
+        Columns: ``row`` (position in X; after ``fit_agents`` in the agent's file, or among its buggy rows), ``agent``,
+        ``score`` (0 to 1, 1 = surely wrong), ``flagged``, ``given`` and ``suggested`` target or label. The rows are those
+        of the last fit in this process: they are not stored with a pickled model.
         """
         check_is_fitted(self, "theta_")
         import pandas as pd
@@ -255,6 +263,15 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _agent_issues(self, agent: Agent) -> pd.DataFrame:
         raise NotImplementedError
+
+    def save(self, path: str | Path) -> None:
+        """Write the model, without any row, as a readable ``model.json`` that :func:`comt.model_file.load` reads back."""
+        check_is_fitted(self, "theta_")
+        from comt.model_file import TaughtModel
+
+        if not hasattr(self, "_training"):
+            raise InputError("save() needs the training, which a pickled model does not carry; save after fitting.")
+        TaughtModel.of(self, self._training, self._agents).save(path)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the rows out: a stored model must not carry its training data along."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import numpy as np
@@ -77,19 +76,11 @@ def by_columns(blocks: Iterator[Array], n_rows: int, width: int) -> Array:
 
 
 def own_rows(features: Array, index: NDArray[np.intp]) -> Array:
-    """Gather rows out of a larger array with contiguous columns, a cache-sized block at a time, two blocks at once."""
+    """Gather rows out of a larger array with contiguous columns, a block at a time that fits the innermost caches."""
     gathered = np.empty((len(index), features.shape[1]), order="F")
-
-    def gather(start: int) -> None:
-        gathered[start : start + BLOCK] = features.take(index[start : start + BLOCK], axis=0, mode="clip")
-
-    starts = range(0, len(index), BLOCK)
-    if len(starts) < 4:
-        for start in starts:
-            gather(start)
-    else:
-        with ThreadPoolExecutor(2) as pool:  # copying memory is all it does: more threads would only wait for it
-            list(pool.map(gather, starts))
+    for start in range(0, len(index), BLOCK // 4):
+        part = slice(start, start + BLOCK // 4)
+        gathered[part] = features.take(index[part], axis=0, mode="clip")
     return gathered
 
 

@@ -17,9 +17,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"comt {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # each command brings its own parser and imports what it needs only when it runs
-    from comt.cli import bench, demo
+    from comt.cli import bench, demo, fit, predict
 
-    for module in (demo, bench):
+    for module in (demo, fit, predict, bench):
         module.add_parser(commands)
     return parser
 
@@ -27,14 +27,22 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the installed script exits with what this returns."""
     options = _parser().parse_args(arguments)
-    from comt.errors import InputError, MissingExtraError
+    from comt.errors import ComtError, InputError, MissingExtraError
 
     try:
         code: int = options.run(options)
         return code
     except (InputError, MissingExtraError) as error:
-        print(f"comt {options.command}: {error}", file=sys.stderr)
+        print(f"comt {options.command}: {_one_line(error)}", file=sys.stderr)
         return 2
+    except ComtError as error:
+        print(f"comt {options.command}: {_one_line(error)}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print(f"comt {options.command}: stopped; what was finished is kept.", file=sys.stderr)
         return 1
+
+
+def _one_line(error: Exception) -> str:
+    """Names of columns may hold line ends; a message may not."""
+    return " ".join(str(error).split())

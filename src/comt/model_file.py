@@ -1,0 +1,323 @@
+"""A trained model as a file: readable JSON, versioned, without any row, and never a pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comt import __version__
+from comt.errors import InputError
+from comt.losses import get_loss
+from comt.problem import Array
+from comt.queries import Preparation
+
+if TYPE_CHECKING:
+    from comt.agent import Agent
+    from comt.server.training import Training
+
+FORMAT = "comt-model"
+FORMAT_VERSION = 1
+#: how numbers that JSON does not know are written
+_NOT_FINITE = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
+#: parameters of an estimator that say nothing about its model
+_PASSING = ("verbose", "warm_start")
+
+
+@dataclass(frozen=True, eq=False)
+class TaughtModel:
+    """A linear model as it was trained: what it predicts with, how rows were prepared, and where it comes from.
+
+    Made by the estimators' ``save`` and read back by :func:`comt.model_file.load`.
+    """
+
+    task: str
+    #: the two labels of a classification, the second being the positive one; None for regression
+    classes: tuple[Any, Any] | None
+    #: names of the features, in order; None if the model was trained on arrays without names
+    columns: tuple[str, ...] | None
+    coef: Array
+    intercept: float
+    preparation: Preparation
+    theta: Array
+    r: Array
+    parameters: dict[str, Any]
+    provenance: dict[str, Any]
+
+    @classmethod
+    def of(cls, estimator: Any, training: Training, agents: Iterable[Agent]) -> TaughtModel:
+        """Take the model out of a fitted estimator."""
+        columns = getattr(estimator, "feature_names_in_", None)
+        classes = getattr(estimator, "classes_", None)
+        counts = [(agent.name, agent.rows.n_rows, len(agent.rows.trusted()[1])) for agent in agents]
+        return cls(
+            task="regression" if classes is None else "classification",
+            classes=None if classes is None else (_label(classes[0]), _label(classes[1])),
+            columns=None if columns is None else tuple(str(name) for name in columns),
+            coef=np.ravel(estimator.coef_),
+            intercept=float(np.ravel(estimator.intercept_)[0]),
+            preparation=training.preparation,
+            theta=estimator.theta_,
+            r=estimator.r_,
+            parameters={
+                name: value.item() if isinstance(value, np.generic) else value
+                for name, value in estimator.get_params().items()
+                if name not in _PASSING
+            },
+            provenance={
+                "comt_version": __version__,
+                "agents": [
+                    {"name": name, "rows": buggy + trusted, "trusted_rows": trusted} for name, buggy, trusted in counts
+                ],
+                "rounds": estimator.n_rounds_,
+                "certificate": estimator.certificate_,
+                "solver": estimator.solver_,
+                "selected_fraction": float(estimator.selected_fraction_),
+            },
+        )
+
+    def decision_function(self, X: Any) -> Array:
+        """Return coef·x + intercept of every row: the log-odds of ``classes[1]``, or the predicted target."""
+        features = self._features(X)
+        scores: Array = features @ self.coef + self.intercept
+        return scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels or targets; of a table the columns are taken by name, whatever their order."""
+        return self.labels(self.decision_function(X))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities of ``classes``, one column each."""
+        return self.probabilities(self.decision_function(X))
+
+    def labels(self, scores: Array) -> NDArray[Any]:
+        """Return what rows with these values of ``decision_function`` are predicted to be."""
+        if self.classes is None:
+            return scores
+        labels: NDArray[Any] = np.array(self.classes)[(scores > 0).astype(int)]
+        return labels
+
+    def probabilities(self, scores: Array) -> Array:
+        """Return the probabilities of ``classes`` at these values of ``decision_function``."""
+        if self.classes is None:
+            raise InputError("a regression has no probabilities; use predict.")
+        positive = get_loss("logistic").predict_mean(scores)
+        return np.column_stack([1.0 - positive, positive])
+
+    def to_sklearn(self) -> Any:
+        """Return a plain, fitted ``Ridge`` or ``LogisticRegression`` that predicts the same without CoMT."""
+        from sklearn.linear_model import LogisticRegression, Ridge
+
+        fit_intercept = bool(self.parameters.get("fit_intercept", True))
+        if self.classes is None:
+            model = Ridge(fit_intercept=fit_intercept)
+            model.coef_, model.intercept_ = self.coef.copy(), self.intercept
+        else:
+            model = LogisticRegression(fit_intercept=fit_intercept)
+            model.coef_, model.intercept_ = self.coef[None, :].copy(), np.array([self.intercept])
+            model.classes_ = np.array(self.classes)
+        model.n_features_in_ = len(self.coef)
+        if self.columns is not None:
+            model.feature_names_in_ = np.array(self.columns, dtype=object)
+        return model
+
+    def save(self, path: str | Path) -> None:
+        """Write ``model.json``; an existing file is replaced at once or not at all."""
+        prepared = self.preparation
+        content = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "task": self.task,
+            "classes": None if self.classes is None else list(self.classes),
+            "columns": None if self.columns is None else list(self.columns),
+            "coefficients": self.coef.tolist(),
+            "intercept": self.intercept,
+            "preparation": {
+                "center": prepared.center.tolist(),
+                "scale": prepared.scale.tolist(),
+                "target_center": float(prepared.target_center),
+                "target_scale": float(prepared.target_scale),
+                "constant": float(prepared.constant),
+            },
+            "theta": self.theta.tolist(),
+            "r": self.r.tolist(),
+            "parameters": self.parameters,
+            "provenance": self.provenance,
+        }
+        text = json.dumps(_encoded(content), indent=2, allow_nan=False, ensure_ascii=False)
+        write_whole(Path(path), text + "\n")
+
+    def _features(self, X: Any) -> Array:
+        if self.columns is not None and hasattr(X, "columns"):
+            missing = [name for name in self.columns if name not in X.columns]
+            if missing:
+                raise InputError(f"X has no columns {missing}, which the model needs; add them.")
+            X = X[list(self.columns)]
+        try:
+            features = np.asarray(X, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError("X holds values that are not numbers; encode them as numbers.") from None
+        if features.ndim != 2 or features.shape[1] != len(self.coef):
+            raise InputError(
+                f"X has shape {features.shape} where (rows, {len(self.coef)}) is expected; pass such rows."
+            )
+        if not np.isfinite(features).all():
+            row, column = (int(i) for i in np.argwhere(~np.isfinite(features))[0])
+            raise InputError(f"X is NaN or infinite in row {row}, column {column}; fill or drop that row.")
+        return features
+
+
+def load(path: str | Path) -> TaughtModel:
+    """Read a ``model.json``; nothing in it is executed.
+
+    Examples
+    --------
+    >>> import tempfile, comt
+    >>> path = tempfile.mkdtemp() + "/model.json"
+    >>> comt.CoMTRegressor().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]).save(path)
+    >>> comt.load(path).predict([[4.0]]).shape
+    (1,)
+    """
+    path = Path(path)
+    try:
+        content = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); give the path of a model.json.") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{path} is not JSON, so no model of CoMT; give a model.json that `save` wrote.") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InputError(f"{path} is JSON but no model of CoMT (format '{FORMAT}'); give a model.json.")
+    version = content.get("format_version")
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise InputError(
+            f"{path} has format_version {version!r} where {FORMAT_VERSION} is known; update comt, or save the model again."
+        )
+    try:
+        return _model(content)
+    except KeyError as error:
+        reason = f"{error} is missing"
+    except (TypeError, ValueError, OverflowError) as error:
+        reason = str(error)
+    raise InputError(f"{path} is damaged ({reason}); save the model again.")
+
+
+def _model(content: dict[str, Any]) -> TaughtModel:
+    task, coef = content["task"], _vector(content, "coefficients")
+    if task not in ("regression", "classification"):
+        raise ValueError(f"task {task!r} is unknown")
+    if not len(coef) or not np.isfinite(coef).all():
+        raise ValueError("coefficients are not finite numbers")
+    given = _part(content, "preparation", dict)
+    preparation = Preparation(
+        _vector(given, "center", len(coef)),
+        _vector(given, "scale", len(coef)),
+        *(_finite(given, name) for name in ("target_center", "target_scale", "constant")),
+    )
+    return TaughtModel(
+        task=task,
+        classes=_classes(content["classes"], task),
+        columns=_columns(content["columns"], len(coef)),
+        coef=coef,
+        intercept=_finite(content, "intercept"),
+        preparation=preparation,
+        theta=_vector(content, "theta", preparation.width),
+        r=_vector(content, "r", preparation.width),
+        parameters={name: _decoded(value) for name, value in _part(content, "parameters", dict).items()},
+        provenance={name: _decoded(value) for name, value in _part(content, "provenance", dict).items()},
+    )
+
+
+def _part(content: dict[str, Any], name: str, kind: type) -> Any:
+    if not isinstance(content[name], kind):
+        raise TypeError(f"{name} is no {kind.__name__}")
+    return content[name]
+
+
+def _vector(content: dict[str, Any], name: str, length: int | None = None) -> Array:
+    numbers = np.array([_number(value, name) for value in _part(content, name, list)], dtype=np.float64)
+    if length is not None and len(numbers) != length:
+        raise ValueError(f"{name} has {len(numbers)} numbers where {length} belong")
+    return numbers
+
+
+def _number(value: Any, name: str) -> float:
+    value = _decoded(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} holds {value!r}, which is no number")
+    return float(value)
+
+
+def _finite(content: dict[str, Any], name: str) -> float:
+    number = _number(content[name], name)
+    if not isfinite(number):
+        raise ValueError(f"{name} is not finite")
+    return number
+
+
+def _classes(given: Any, task: str) -> tuple[Any, Any] | None:
+    if task == "regression":
+        if given is not None:
+            raise ValueError("a regression has no classes")
+        return None
+    if not isinstance(given, list) or len(given) != 2 or given[0] == given[1]:
+        raise ValueError("classes are not two different labels")
+    first, second = given
+    if not isinstance(first, (str, bool, int, float)) or type(first) is not type(second):
+        raise TypeError("classes are not two labels of one kind")
+    return first, second
+
+
+def _columns(given: Any, length: int) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        raise TypeError("columns are not names")
+    if len(given) != length or len(set(given)) != length:
+        raise ValueError(f"columns are not {length} different names")
+    return tuple(given)
+
+
+def _label(value: Any) -> Any:
+    label = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(label, (str, bool, int, float)):
+        raise InputError(f"label {value!r} of type {type(label).__name__} cannot be stored; use text or numbers.")
+    return label
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _encoded(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_encoded(item) for item in value]
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return value
+
+
+def _decoded(value: Any) -> Any:
+    return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file beside its place and rename it, so that nobody ever sees half of it."""
+    draft = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    try:
+        with open(draft, "x", encoding="utf-8", newline="") as file:
+            file.write(text)
+        os.replace(draft, path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror}); give another path.") from None
+    finally:
+        draft.unlink(missing_ok=True)
