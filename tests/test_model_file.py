@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import comt
 from comt import CoMTClassifier, CoMTRegressor, InputError
 from comt.model_file import TaughtModel
-from comt.queries import Preparation
+from comt.preparation import Preparation
 from teaching import is_one_sentence
 
 

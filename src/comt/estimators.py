@@ -16,21 +16,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from comt.agent import Agent
 from comt.agent.files import FileRows
-from comt.errors import InputError, SelectionWarning, SparsityWarning
+from comt.errors import InputError, SparsityWarning
 from comt.federation import LocalFederation
 from comt.inputs import check_features, check_trusted, group
 from comt.losses import LossName, get_loss
-from comt.problem import Array, TeachingProblem
+from comt.problem import Array
 from comt.progress import RoundReporter
 from comt.queries import ResidualScale
 from comt.server.training import Settings, Training, train
+from comt.settings import check_settings
 
 if TYPE_CHECKING:
     import pandas as pd
 
 #: rows in all from which agents run in threads
 THREADS_FROM = 1_000_000
-_SOLVERS = ("newton", "newton-cg", "admm")
 
 
 class _CoMTLinear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
@@ -90,7 +90,7 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         trusted:
             One boolean per row: was it verified by an expert? None: no row was.
         """
-        settings = self._settings()
+        settings = check_settings(self, self._loss_name)
         features, targets = self._check_fit(X, y)
         mask = check_trusted(trusted, len(targets))
         names = getattr(self, "feature_names_in_", None)
@@ -122,7 +122,7 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         agents:
             Agents with numeric targets; for classification, over files (labels are read there) or with targets ±1.
         """
-        settings = self._settings()
+        settings = check_settings(self, self._loss_name)
         if not agents:
             raise InputError("fit_agents was given no agents; pass at least one.")
         self._agree_on_targets(agents)
@@ -168,53 +168,6 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.selection_curve_ = training.curve
         self._set_coefficients(*training.preparation.to_raw(training.theta))
         return training
-
-    def _settings(self) -> Settings:
-        """Check every parameter before any work."""
-        if self.teaching != "dual":
-            raise InputError(
-                f"teaching={self.teaching!r} is not available in this version; use teaching='dual', the paper's objective."
-            )
-        if self.solver not in _SOLVERS:
-            raise InputError(f"solver={self.solver!r} is unknown; choose one of {', '.join(map(repr, _SOLVERS))}.")
-        if self.select_by not in (None, "alpha", "loss"):
-            raise InputError(f"select_by={self.select_by!r} is unknown; choose 'alpha', 'loss' or None.")
-        _check_positive("tol", self.tol)
-        _check_positive("gamma", self.gamma)
-        if self.rho != "auto":
-            _check_positive("rho", self.rho)
-        if self.max_rounds is not None:
-            _check_positive("max_rounds", self.max_rounds)
-        if self.select is not None and self.select != "auto":
-            _check_positive("select", self.select)
-            if float(self.select) > 1.0:
-                raise InputError(f"select={self.select!r} is not a fraction in (0, 1]; choose such a value, or 'auto'.")
-            if self.select_by != "loss" and float(self.select) < 1.0:
-                warnings.warn(
-                    "select keeps the rows with the largest |alpha|, as the paper does: those that fit worst (erratum "
-                    "E13); use select_by='loss' to keep the rows that fit best and refit.",
-                    SelectionWarning,
-                    stacklevel=4,
-                )
-        problem = TeachingProblem(
-            self._loss_name,
-            self.lambda_w,
-            self.lambda_trusted,
-            self.lambda_alpha,
-            self.lambda_z,
-            intercept=bool(self.fit_intercept),
-        )
-        return Settings(
-            problem,
-            standardize=bool(self.standardize),
-            solver=self.solver,  # type: ignore[arg-type]
-            rho=self.rho,
-            gamma=self.gamma,
-            tol=self.tol,
-            max_rounds=self.max_rounds,
-            select=self.select,
-            select_by=self.select_by,  # type: ignore[arg-type]
-        )
 
     def _check_fit(self, X: Any, y: Any) -> tuple[Array, Array]:
         raise NotImplementedError
@@ -284,12 +237,6 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
-
-
-def _check_positive(name: str, value: Any) -> None:
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not (number and value > 0 and np.isfinite(value)):
-        raise InputError(f"{name}={value!r} is not a positive number; choose such a value.")
 
 
 class CoMTRegressor(RegressorMixin, _CoMTLinear):  # type: ignore[misc]

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from comt import __version__
 from comt.errors import InputError
 from comt.losses import get_loss
+from comt.preparation import Preparation
 from comt.problem import Array
-from comt.queries import Preparation
 
 if TYPE_CHECKING:
     from comt.agent import Agent

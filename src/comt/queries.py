@@ -9,11 +9,9 @@ A query carries a batch of B models, so that a whole path of parameters costs th
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -21,6 +19,7 @@ from numpy.typing import NDArray
 
 from comt.errors import ProtocolError
 from comt.losses import LossName
+from comt.preparation import Preparation
 from comt.problem import Array, Sums, TeachingProblem
 
 Curvature = Literal["none", "diagonal", "full"]
@@ -41,74 +40,6 @@ def coarse_edges() -> Array:
     """Return the edges (COARSE_BINS + 1) of the public grid, outermost ones infinite."""
     positive = 2.0 ** np.arange(-OCTAVES, OCTAVES)
     return np.concatenate([[-np.inf], -positive[:0:-1], [-positive[0]], positive[:1], positive[1:], [np.inf]])
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """How raw rows become the rows of the objective: z = (x − centre)/scale, a constant column, scaled targets.
-
-    A scale of infinity switches a constant column off (its coefficient is exactly 0).
-    """
-
-    center: Array
-    scale: Array
-    target_center: float = 0.0
-    target_scale: float = 1.0
-    #: value of the constant column that carries the intercept; 0: there is none
-    constant: float = 0.0
-
-    @classmethod
-    def identity(cls, n_features: int, constant: float = 0.0) -> Preparation:
-        """Leave the rows as they are."""
-        return cls(np.zeros(n_features), np.ones(n_features), constant=constant)
-
-    @property
-    def width(self) -> int:
-        """Number of columns of prepared rows, the constant one included."""
-        return len(self.center) + (self.constant != 0.0)
-
-    @cached_property
-    def trivial(self) -> bool:
-        """Whether the features pass unchanged."""
-        return self.constant == 0.0 and not self.center.any() and bool((self.scale == 1.0).all())
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Identify the preparation, so that an agent can keep prepared rows between rounds."""
-        digest = hashlib.sha256()
-        for part in (
-            self.center,
-            self.scale,
-            np.array([self.target_center, self.target_scale, self.constant]),
-        ):
-            digest.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
-        return digest.hexdigest()
-
-    def features(self, raw: Array) -> Array:
-        """Prepare a block of features."""
-        if self.trivial:
-            return raw
-        prepared = np.empty((raw.shape[0], self.width), order="F")
-        block = prepared[:, : raw.shape[1]]
-        np.subtract(raw, self.center, out=block)
-        block *= 1.0 / self.scale
-        if self.constant:
-            prepared[:, -1] = self.constant
-        return prepared
-
-    def targets(self, raw: Array) -> Array:
-        """Prepare a block of targets."""
-        if self.target_center == 0.0 and self.target_scale == 1.0:
-            return raw
-        return (raw - self.target_center) / self.target_scale
-
-    def to_raw(self, theta: Array) -> tuple[Array, float]:
-        """Return coefficients and intercept that act on raw features and give raw targets."""
-        coef = self.target_scale * theta[: len(self.center)] / self.scale
-        intercept = self.target_center - float(coef @ self.center)
-        if self.constant:
-            intercept += self.target_scale * self.constant * float(theta[-1])
-        return coef, intercept
 
 
 @dataclass(frozen=True)

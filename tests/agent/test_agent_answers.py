@@ -14,12 +14,12 @@ from comt.agent import Agent, ArrayRows
 from comt.agent.data import BLOCK
 from comt.agent.folds import fold_of
 from comt.errors import ProtocolError
+from comt.preparation import Preparation
 from comt.problem import TeachingProblem
 from comt.queries import (
     CurvatureTimes,
     DualSums,
     Keep,
-    Preparation,
     ProximalStep,
     Query,
     ResidualScale,

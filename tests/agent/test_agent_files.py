@@ -8,7 +8,8 @@ import pytest
 
 from comt.agent import Agent, ArrayRows, FileRows, files
 from comt.errors import InputError
-from comt.queries import DualSums, Histogram, Preparation
+from comt.preparation import Preparation
+from comt.queries import DualSums, Histogram
 from teaching import is_one_sentence, random_data
 
 

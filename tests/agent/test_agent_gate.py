@@ -8,7 +8,8 @@ import pytest
 from comt.agent import Agent, ArrayRows, Policy
 from comt.agent.gate import Gate
 from comt.errors import GateError
-from comt.queries import Answer, DualSums, Histogram, Keep, Preparation, SubsetSum, TrustedScore
+from comt.preparation import Preparation
+from comt.queries import Answer, DualSums, Histogram, Keep, SubsetSum, TrustedScore
 from teaching import is_one_sentence
 
 QUERY = Histogram(n_columns=2)

@@ -6,7 +6,8 @@ import numpy as np
 
 from comt.agent import Agent, ArrayRows, Ledger, Policy
 from comt.agent.ledger import Entry
-from comt.queries import Histogram, Preparation, ResidualScale
+from comt.preparation import Preparation
+from comt.queries import Histogram, ResidualScale
 
 
 def test_entries_and_totals():

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from comt.agent import Agent, ArrayRows, Policy
 from comt.errors import GateError, InputError, ProtocolError
 from comt.federation import LocalFederation
-from comt.queries import Answer, DualSums, Histogram, Preparation, Spread
+from comt.preparation import Preparation
+from comt.queries import Answer, DualSums, Histogram, Spread
 from teaching import is_one_sentence, random_data, split_agents
 
 DATA = random_data("logistic", n=200, d=3, m=20, seed=2)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from comt.agent.folds import fold_of
 from comt.errors import CraftingError
+from comt.preparation import Preparation
 from comt.problem import TeachingProblem
-from comt.queries import Preparation
 from comt.rows import losses
 from comt.server.dual import Task, solve
 from teaching import LOSSES, Data, federate, random_data, solve_pooled

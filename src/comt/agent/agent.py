@@ -12,8 +12,9 @@ from comt.agent.data import PreparedRows, RowSource
 from comt.agent.gate import Gate, Policy
 from comt.agent.ledger import Entry, Ledger
 from comt.errors import InputError
+from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
-from comt.queries import Answer, Preparation, Query
+from comt.queries import Answer, Query
 
 
 class Agent:

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from comt.preparation import Preparation
 from comt.problem import Array
-from comt.queries import Preparation
 
 #: rows per block: small enough that a block and its temporaries stay in the processor's cache
 BLOCK = 16_384

@@ -9,8 +9,8 @@ import pandas as pd
 from scipy.special import expit, ndtr
 
 from comt.agent.agent import Agent
+from comt.preparation import Preparation
 from comt.problem import Array
-from comt.queries import Preparation
 
 #: rows at or above this score are flagged: at most about one in five of them should be a false alarm
 FLAG_AT = 0.8

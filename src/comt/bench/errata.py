@@ -31,8 +31,9 @@ from comt.bench.published import (
 )
 from comt.optimize import frozen, saddle
 from comt.optimize.points import Points, Solution, drive
+from comt.preparation import Preparation
 from comt.problem import Array, Sums, TeachingProblem
-from comt.queries import DualSums, Preparation, ProximalStep, Query
+from comt.queries import DualSums, ProximalStep, Query
 
 Numbers = dict[str, float]
 Block = tuple[Array, Array]

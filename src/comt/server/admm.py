@@ -16,8 +16,9 @@ from comt.errors import ConvergenceError
 from comt.federation.base import Federation
 from comt.optimize.linear import SpdMatrix
 from comt.optimize.points import Solution
+from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem, certificate
-from comt.queries import Preparation, ProximalStep, Totals
+from comt.queries import ProximalStep, Totals
 from comt.server.ask import sums_at
 from comt.server.dual import Watch
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from comt.federation.base import Federation
+from comt.preparation import Preparation
 from comt.problem import Array, Sums, TeachingProblem
-from comt.queries import Curvature, DualSums, Preparation
+from comt.queries import Curvature, DualSums
 
 
 def sums_at(

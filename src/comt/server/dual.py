@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from comt.federation.base import Federation
 from comt.optimize import frozen, saddle
 from comt.optimize.points import Asking, Points, Solution
+from comt.preparation import Preparation
 from comt.problem import Array, Sums, TeachingProblem
-from comt.queries import Curvature, DualSums, Keep, Preparation
+from comt.queries import Curvature, DualSums, Keep
 
 Watch = Callable[[dict[str, float]], None]
 

@@ -15,8 +15,9 @@ from comt.errors import ConvergenceError
 from comt.federation.base import Federation
 from comt.optimize.points import Solution
 from comt.optimize.saddle import longest_step
+from comt.preparation import Preparation
 from comt.problem import Array, Sums, TeachingProblem, certificate, residuals, saddle_value
-from comt.queries import CurvatureTimes, Preparation
+from comt.queries import CurvatureTimes
 from comt.server.ask import sums_at
 from comt.server.dual import Watch
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from comt.federation.base import Federation
+from comt.preparation import Preparation
 from comt.problem import Array
-from comt.queries import OCTAVES, Histogram, Preparation, Spread, coarse_edges
+from comt.queries import OCTAVES, Histogram, Spread, coarse_edges
 
 #: IQR of a normal distribution in standard deviations
 NORMAL_IQR = 1.349

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from comt.federation.base import Federation
 from comt.optimize.points import Solution
+from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
-from comt.queries import Preparation, ScoreHistogram, SubsetSum, TrustedScore
+from comt.queries import ScoreHistogram, SubsetSum, TrustedScore
 from comt.server import dual
 
 Rule = Literal["alpha", "loss"]

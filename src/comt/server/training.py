@@ -10,8 +10,8 @@ import numpy as np
 from comt.errors import InputError
 from comt.federation.base import Federation
 from comt.optimize.points import Solution
+from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
-from comt.queries import Preparation
 from comt.server import admm, dual, newton_cg, selection
 from comt.server.dual import Watch
 from comt.server.scaling import agree_on_preparation
