@@ -8,7 +8,7 @@ import pytest
 
 from comt.baselines import BASELINES
 from comt.bench import paper, robustness
-from comt.bench.methods import Candidate, CoMT, fair_candidates, paper_candidates
+from comt.bench.methods import Candidate, CoMT, fair_candidates, other_candidates, paper_candidates
 from comt.bench.render import render
 from comt.bench.store import Store, score_methods
 from comt.bench.tuning import fit_tuned, score
@@ -27,6 +27,13 @@ def test_every_method_gets_at_most_the_same_budget(task):
     assert max(len(c.settings) for c in candidates) == 9
     assert len(next(c for c in candidates if c.name == "CoMT").settings) == 9
     assert {c.name for c in candidates} == {n for n in names if n not in BASELINES or task in BASELINES[n].tasks}
+
+
+@pytest.mark.parametrize(("task", "table"), [("regression", "regression"), ("classification", "flips")])
+def test_every_competitor_is_in_one_of_the_paper_s_tables(task, table):
+    names = [c.name for c in (*paper_candidates(task, table), *other_candidates(task, table))]
+    assert {name for name, kind in BASELINES.items() if task in kind.tasks} <= set(names)
+    assert len(names) == len(set(names))
 
 
 def test_comt_has_the_same_settings_in_all_cells_of_a_table():

@@ -100,6 +100,16 @@ def paper_candidates(task: Task, table: str) -> list[Candidate]:
     return candidates + [Candidate(name, (BASELINES[name](lambda_w=100.0),)) for name in others]  # type: ignore[call-arg]
 
 
+def other_candidates(task: Task, table: str) -> list[Candidate]:
+    """Return every competitor that the paper does not have, under the paper's one setting."""
+    shown = {candidate.name for candidate in paper_candidates(task, table)}
+    return [
+        Candidate(name, (kind(lambda_w=100.0),))  # type: ignore[call-arg]
+        for name, kind in BASELINES.items()
+        if task in kind.tasks and name not in shown
+    ]
+
+
 def fair_candidates(task: Task, n_rows: int, n_trusted: int, names: Sequence[str]) -> list[Candidate]:
     """Return the named methods, each with at most nine settings to be chosen on the trusted rows."""
     candidates = []

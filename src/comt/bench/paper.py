@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from comt.baselines.base import Task
-from comt.bench.methods import fair_candidates, paper_candidates
+from comt.bench.methods import fair_candidates, other_candidates, paper_candidates
 from comt.bench.store import Line, Store, run_jobs, score_methods
 from comt.datasets import Corruption, federate, load_cpusmall, load_ijcnn1, paper_federation
 from comt.datasets.corruptions import GaussianNoise, LabelFlips
@@ -67,6 +67,8 @@ def work(job: Line) -> list[Line]:
     data = cell(job["data"], float(job["noise"]), float(job["trusted"]), int(job["seed"]))
     if job["protocol"] == "paper":
         candidates = paper_candidates(data.task, job["data"])
+    elif job["protocol"] == "others":
+        candidates = other_candidates(data.task, job["data"])
     else:
         n_rows = sum(len(a.targets) for a in data.agents)
         n_trusted = sum(len(a.trusted_targets) for a in data.agents)
@@ -75,9 +77,13 @@ def work(job: Line) -> list[Line]:
 
 
 def run_tables(folder: Path, protocol: str, seeds: int, processes: int) -> None:
-    """Fill the tables, going on where an earlier run stopped."""
+    """Fill the tables, going on where an earlier run stopped.
+
+    Protocols: ``"paper"`` (its methods, its setting), ``"others"`` (all other competitors, same setting), ``"fair"``.
+    """
     store = Store(folder / f"paper_{protocol}.csv")
-    todo = [job for job in jobs(protocol, seeds) if not store.has({**job, "method": "CoMT"})]
+    everywhere = "Local-only" if protocol == "others" else "CoMT"  # a method that every cell has
+    todo = [job for job in jobs(protocol, seeds) if not store.has({**job, "method": everywhere})]
     run_jobs(store, todo, work, processes=processes, title=f"paper tables ({protocol} protocol)")
 
 

@@ -53,7 +53,9 @@ def _paper(folder: Path) -> str | None:
     }
     for table, title in titles.items():
         parts += [f"## {title}\n", _paper_table(results, table), _timing(results, table)]
-    parts += [_verdicts(results), _fair(folder), _scaling(folder), _figures(folder)]
+    others = _means(folder, "others", "Competitors the paper does not have, in its setting")
+    fair = _means(folder, "fair", "The same cells, every method tuned alike (fair protocol)")
+    parts += [_verdicts(results), others, fair, _scaling(folder), _figures(folder)]
     return "\n".join(part for part in parts if part)
 
 
@@ -133,11 +135,12 @@ def _verdicts(results: pd.DataFrame) -> str:
     return "## Who wins, paired over seeds (each seed averaged over its cells)\n\n" + markdown(head, lines)
 
 
-def _fair(folder: Path) -> str:
-    results = _read(folder / "paper_fair.csv")
+def _means(folder: Path, protocol: str, title: str) -> str:
+    """Return the tables of one more protocol, means only."""
+    results = _read(folder / f"paper_{protocol}.csv")
     if results is None:
         return ""
-    text = ["## The same cells, every method tuned alike (fair protocol)\n", origin(results)]
+    text = [f"## {title}\n", origin(results)]
     for table, part in results.groupby("data", sort=False):
         methods = list(dict.fromkeys(part["method"]))
         lines = [
