@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 THREADS_FROM = 1_000_000
 
 
-class _CoMTLinear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+class _CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """What both estimators share: parameters, training, the issue table."""
 
     _loss_name: ClassVar[LossName]
@@ -169,14 +170,14 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self._set_coefficients(*training.preparation.to_raw(training.theta))
         return training
 
-    def _check_fit(self, X: Any, y: Any) -> tuple[Array, Array]:
-        raise NotImplementedError
+    @abstractmethod
+    def _check_fit(self, X: Any, y: Any) -> tuple[Array, Array]: ...
 
-    def _agree_on_targets(self, agents: Sequence[Agent]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _agree_on_targets(self, agents: Sequence[Agent]) -> None: ...
 
-    def _set_coefficients(self, coef: Array, intercept: float) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _set_coefficients(self, coef: Array, intercept: float) -> None: ...
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self, "theta_")
@@ -214,8 +215,8 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         table = pd.concat(tables, ignore_index=True)
         return table.sort_values("score", ascending=False, kind="stable", ignore_index=True)
 
-    def _agent_issues(self, agent: Agent) -> pd.DataFrame:
-        raise NotImplementedError
+    @abstractmethod
+    def _agent_issues(self, agent: Agent) -> pd.DataFrame: ...
 
     def save(self, path: str | Path) -> None:
         """Write the model, without any row, as a readable ``model.json`` that :func:`comt.model_file.load` reads back."""
