@@ -117,6 +117,20 @@ def test_who_holds_which_row_does_not_matter(seed, classify, crafted):
     np.testing.assert_allclose(shuffled.alpha_, five.alpha_[order], rtol=0, atol=1e-7)
 
 
+def test_starting_on_a_part_of_the_rows_changes_the_way_not_the_end(monkeypatch):
+    X, y, agents, trusted = make(n=3000, classify=True)
+    model = CoMTClassifier(lambda_alpha=0.1, lambda_z=50.0)
+    whole = clone(model).fit(X, y, agents=agents, trusted=trusted)
+    monkeypatch.setattr("comt.server.training.PART_FROM", 100)
+    part = clone(model).fit(X, y, agents=agents, trusted=trusted)
+    by_label = np.argsort(y, kind="stable")  # the worst case: a block's first rows are all of one class
+    worst = clone(model).fit(X[by_label], y[by_label], agents=agents[by_label], trusted=trusted[by_label])
+    assert part.n_rounds_ != whole.n_rounds_
+    for other in (part, worst):
+        np.testing.assert_allclose(other.theta_, whole.theta_, rtol=0, atol=1e-8)
+        assert other.certificate_ <= 1e-8
+
+
 def test_runs_are_equal_to_the_last_bit():
     X, y, agents, trusted = make(classify=True)
     first, second = (CoMTClassifier().fit(X, y, agents=agents, trusted=trusted) for _ in range(2))

@@ -147,10 +147,10 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[mis
         if self.warm_start and hasattr(self, "theta_"):
             start = (self.r_, self.theta_)
         # below this size handing work to threads costs more than it saves
-        small = sum(agent.rows.n_rows for agent in agents) < THREADS_FROM
-        federation = LocalFederation(agents, threads=1 if small else None)
+        n_rows = sum(agent.rows.n_rows for agent in agents)
+        federation = LocalFederation(agents, threads=1 if n_rows < THREADS_FROM else None)
         with RoundReporter(self, X, y) as reporter, federation.open():
-            training = train(federation, settings, start=start, watch=reporter.round_done)
+            training = train(federation, settings, start=start, n_rows=n_rows, watch=reporter.round_done)
         sums = training.solution.sums
         if settings.problem.lambda_alpha > 0 and sums.rows > 0 and sums.active <= len(training.theta):
             warnings.warn(

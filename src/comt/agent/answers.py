@@ -84,9 +84,13 @@ def _dual_sums(query: DualSums, agent: Agent) -> Answer:
     arrays = _zeros(query)
     problems = [query.problem(float(a), float(z)) for a, z in zip(query.lambda_alpha, query.lambda_z, strict=True)]
     # only a loss of constant curvature can use XᵀX itself
-    useful = query.curvature == "full" and query.keep is None and problems[0].loss.piecewise_quadratic
+    whole = query.keep is None and query.thin == 1
+    useful = whole and query.curvature == "full" and problems[0].loss.piecewise_quadratic
     blocks = prepared.blocks_with_gram() if useful else ((block, None) for block in prepared.blocks())
     for (features, targets), gram in blocks:
+        if query.thin > 1:
+            part = -(-len(targets) // query.thin)
+            features, targets = features[:part], targets[:part]
         for index, problem in enumerate(problems):
             block = (features, targets)
             if query.keep is not None:

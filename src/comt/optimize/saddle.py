@@ -57,10 +57,14 @@ def solve(
     start_theta: Array,
     *,
     tol: float = 1e-8,
+    settle: float = 1e-9,
     max_rounds: int = 200,
     history: list[dict[str, float]] | None = None,
 ) -> Asking[Solution]:
-    """Solve the teaching problem for a smooth loss; every yield is one exchange."""
+    """Solve the teaching problem for a smooth loss; every yield is one exchange.
+
+    It ends where the certificate is at most ``tol`` and the next step would move (r, θ) by less than ``settle``.
+    """
     r, theta = start_r, start_theta
     if problem.coupling(r) > 0.9 * problem.loss.max_coupling:
         r, theta = np.zeros_like(r), np.zeros_like(theta)
@@ -73,7 +77,7 @@ def solve(
         system = SaddleSystem(problem, r, sums)
         step = system.correction(*residuals(problem, r, theta, sums))
         length = _length(step)
-        settled = length <= 1e-9 * (1.0 + float(np.linalg.norm(r)) + float(np.linalg.norm(theta)))
+        settled = length <= settle * (1.0 + float(np.linalg.norm(r)) + float(np.linalg.norm(theta)))
         if gap <= tol and settled:
             return Solution(r, theta, sums, gap, history)
         if length <= 16 * EPS * (1.0 + float(np.linalg.norm(r))) or not np.isfinite(length):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from comt.errors import ConvergenceError
 from comt.federation.base import Federation
 from comt.optimize import frozen, saddle
-from comt.optimize.points import Asking, Points, Solution
+from comt.optimize.points import Asking, Points, Solution, drive
 from comt.preparation import Preparation
 from comt.problem import Array, Sums, TeachingProblem
 from comt.queries import Curvature, DualSums, Keep
@@ -65,6 +66,43 @@ def solve(
     return [solved[index] for index in range(len(tasks))]
 
 
+def start_on_a_part(
+    federation: Federation, preparation: Preparation, problem: TeachingProblem, thin: int
+) -> tuple[Array, Array]:
+    """Solve the problem roughly on 1/thin of the rows: most of Newton's way is cheap there.
+
+    Sums over the part are scaled up, so the weights of the objective keep their meaning.
+    """
+    zero = np.zeros(preparation.width)
+    task = Task(problem, zero, zero)
+    asking = saddle.solve(problem, zero, zero, tol=1e-2, settle=1e-1, max_rounds=12)
+
+    def answer(points: Points) -> list[Sums]:
+        owner = np.zeros(len(points.r), dtype=np.int64)
+        part = _exchange(federation, preparation, [task], {0: points}, [0], owner, 0, thin)
+        return [_scaled(sums, thin) for sums in part]
+
+    try:
+        rough = drive(asking, answer)
+    except ConvergenceError:
+        return zero, zero  # the whole of the rows will do without
+    return rough.r, rough.theta
+
+
+def _scaled(sums: Sums, factor: float) -> Sums:
+    assert sums.weight_xx is not None
+    assert sums.weight_alpha_x is not None
+    return replace(
+        sums,
+        phi=factor * sums.phi,
+        alpha_x=factor * sums.alpha_x,
+        alpha_sq=factor * sums.alpha_sq,
+        weight_xx=factor * sums.weight_xx,
+        weight_alpha_x=factor * sums.weight_alpha_x,
+        weight_alpha_sq=factor * sums.weight_alpha_sq,
+    )
+
+
 def _solver(task: Task, tol: float, max_rounds: int, history: list[dict[str, float]]) -> Asking[Solution]:
     problem = task.problem
     if problem.loss.piecewise_quadratic:
@@ -80,6 +118,7 @@ def _exchange(
     order: list[int],
     owner: NDArray[np.int64],
     n_folds: int,
+    thin: int = 1,
 ) -> list[Sums]:
     problems = [tasks[i].problem for i in owner]
     lambda_alpha = [
@@ -101,5 +140,6 @@ def _exchange(
         keep=keep,
         held_out=np.array([tasks[i].held_out for i in owner]) if n_folds else None,
         n_folds=n_folds,
+        thin=thin,
     )
     return query.unpack(federation.sum(query))

@@ -21,6 +21,8 @@ SolverName = Literal["newton", "newton-cg", "admm"]
 MAX_MATRIX_WIDTH = 1000
 _DEFAULT_ROUNDS: dict[SolverName, int] = {"newton": 200, "newton-cg": 5_000, "admm": 5_000}
 FOLDS = 5
+#: from this many rows on, a smooth problem is first solved roughly on one row in PART
+PART_FROM, PART = 100_000, 16
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,14 @@ def train(
     settings: Settings,
     *,
     start: tuple[Array, Array] | None = None,
+    n_rows: int = 0,
     watch: Watch | None = None,
 ) -> Training:
-    """Train over a federation; ``start`` = (r, θ) of an earlier model of the same width warm-starts the solver."""
+    """Train over a federation.
+
+    ``start`` = (r, θ) of an earlier model of the same width warm-starts the solver; ``n_rows``, where it is known, says
+    whether a start on a part of the rows is worth its exchanges.
+    """
     before = federation.rounds
     columns = federation.declare()
     problem = settings.problem
@@ -80,6 +87,9 @@ def train(
         solver = "newton-cg"
     limit = settings.max_rounds or _DEFAULT_ROUNDS[solver]
     zero = np.zeros(preparation.width)
+    smooth = solver == "newton" and not problem.loss.piecewise_quadratic
+    if start is None and smooth and n_rows >= PART_FROM:
+        start = dual.start_on_a_part(federation, preparation, problem, PART)
     start_r, start_theta = start or (zero, zero)
     if start_r.shape != zero.shape or start_theta.shape != zero.shape:
         raise InputError(
