@@ -22,6 +22,12 @@ from comt.server.training import Settings, train
 BOTH: frozenset[Task] = frozenset({"regression", "classification"})
 
 
+def local_federation(agents: Sequence[AgentRows]) -> LocalFederation:
+    """Put simulated agents into one process, one thread: experiments run side by side already."""
+    members = [Agent(a.name, ArrayRows(a.features, a.targets, a.trusted_features, a.trusted_targets)) for a in agents]
+    return LocalFederation(members, threads=1)
+
+
 @dataclass(frozen=True)
 class CoMT(Baseline):
     """The paper's objective, solved exactly: see :class:`comt.CoMTRegressor` for the parameters."""
@@ -39,13 +45,10 @@ class CoMT(Baseline):
 
     def fit(self, agents: Sequence[AgentRows], task: Task) -> LinearModel:
         """Train over a local federation of the agents."""
-        members = [
-            Agent(a.name, ArrayRows(a.features, a.targets, a.trusted_features, a.trusted_targets)) for a in agents
-        ]
         loss_name = "squared" if task == "regression" else "logistic"
         problem = TeachingProblem(loss_name, self.lambda_w, self.lambda_trusted, self.lambda_alpha, self.lambda_z)  # type: ignore[arg-type]
         settings = Settings(problem, standardize=False, select=self.select, select_by=self.select_by)  # type: ignore[arg-type]
-        federation = LocalFederation(members, threads=1)
+        federation = local_federation(agents)
         with federation.open():
             training = train(federation, settings)
         found = {

@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from comt.agent import Agent, ArrayRows
 from comt.baselines.base import AgentRows, Task
-from comt.bench.methods import Candidate, fair_candidates
+from comt.bench.methods import Candidate, fair_candidates, local_federation
 from comt.bench.store import Line, Store, run_jobs, score_methods
 from comt.datasets import CORRUPTIONS, federate, load_cpusmall, load_heart_disease, load_ijcnn1, noisy_federation
 from comt.datasets.federated import FederatedData
 from comt.datasets.table import Table
-from comt.federation import LocalFederation
 from comt.server.scaling import agree_on_preparation
 
 REGRESSION = (
@@ -55,10 +53,7 @@ REAL = (
 
 def prepared(data: FederatedData) -> FederatedData:
     """Give every method the same rows: robust federated scaling and a constant column (see comt.server.scaling)."""
-    members = [
-        Agent(a.name, ArrayRows(a.features, a.targets, a.trusted_features, a.trusted_targets)) for a in data.agents
-    ]
-    federation = LocalFederation(members, threads=1)
+    federation = local_federation(data.agents)
     n_features = data.test_features.shape[1]
     how = agree_on_preparation(
         federation, n_features, standardize=True, fit_intercept=True, scale_target=data.task == "regression"
@@ -88,7 +83,7 @@ def _table(name: str) -> Table:
     return table if name == "heart disease" else table.standardised()
 
 
-def _corruption(name: str, noise: float, data: str) -> Any:
+def _corruption(name: str, noise: float) -> Any:
     chosen: Any = CORRUPTIONS[name]
     if name == "gaussian_noise" and noise:
         return replace(chosen, theta_features=noise, theta_targets=noise)
@@ -108,7 +103,7 @@ def draw(job: Line) -> FederatedData:
             task, corruption=CORRUPTIONS[job["corruption"]], n_rows=N_ROWS, n_trusted=trusted, n_test=N_TEST, seed=seed
         )
     name = job["data"]
-    corruption = _corruption(job["corruption"], float(job["noise"]), name)
+    corruption = _corruption(job["corruption"], float(job["noise"]))
     agents = None if name == "heart disease" else 5
     test = None if name == "IJCNN" else 0.3
     train = IJCNN_ROWS if name == "IJCNN" else None

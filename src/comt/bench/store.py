@@ -72,9 +72,7 @@ def run_jobs(
             raise
 
 
-def score_methods(
-    job: Line, data: Any, candidates: Sequence[Any], wanted: Callable[[Line], bool] = lambda line: True
-) -> list[Line]:
+def score_methods(job: Line, data: Any, candidates: Sequence[Any]) -> list[Line]:
     """Fit every candidate on one data set and score it on the test rows; a method that fails is a line that says so."""
     import time
     import warnings
@@ -85,8 +83,6 @@ def score_methods(
     lines = []
     for candidate in candidates:
         line = {**job, "method": candidate.name}
-        if not wanted(line):
-            continue
         start = time.perf_counter()
         try:
             with warnings.catch_warnings():

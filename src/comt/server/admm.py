@@ -115,7 +115,7 @@ def solve(
         dual = max(float(np.linalg.norm(state.theta - previous.theta)), float(np.sqrt(totals["moved_sq"]))) / size
         history.append(
             {
-                "objective": _objective(problem, previous, totals),
+                "objective": _objective(problem, totals),
                 "primal_residual": primal,
                 "dual_residual": dual,
             }
@@ -154,7 +154,7 @@ def _balanced(state: State, primal: float, dual: float) -> State:
     return replace(state, rho=state.rho * factor, u=state.u / factor)
 
 
-def _objective(problem: TeachingProblem, before: State, totals: Totals) -> float:
+def _objective(problem: TeachingProblem, totals: Totals) -> float:
     """D(α, β), with the trusted loss where it was measured: at θ̃, which converges to θ."""
     crafting = problem.lambda_z * float(totals["beta_sq"]) if np.isfinite(problem.lambda_z) else 0.0
     return float(

@@ -46,7 +46,7 @@ def solve(
             watch(history[-1])
         if gap <= 0.01 * tol:
             return Solution(r, theta, sums, gap, history)
-        scale = server.scale(r, sums)
+        scale = server.scale(sums)
         residual = np.concatenate(residuals(problem, r, theta, sums))
         # solve loosely while far away, tightly near the solution (Eisenstat and Walker)
         step, _ = minres(
@@ -89,7 +89,7 @@ class _VectorServer:
     def sums(self, r: Array, theta: Array) -> Sums:
         return sums_at(self._federation, self._preparation, self._problem, r, theta, "diagonal")
 
-    def scale(self, r: Array, sums: Sums) -> Array:
+    def scale(self, sums: Sums) -> Array:
         """Return a diagonal of the size of the system's own blocks, to even out unequal features."""
         assert sums.weight_xx is not None
         assert sums.trusted_bend is not None
