@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
@@ -19,6 +17,7 @@ from comt.errors import InputError
 from comt.losses import get_loss
 from comt.preparation import Preparation
 from comt.problem import Array
+from comt.writing import write_whole
 
 if TYPE_CHECKING:
     from comt.agent import Agent
@@ -308,16 +307,3 @@ def _decoded(value: Any) -> Any:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file beside its place and rename it, so that nobody ever sees half of it."""
-    draft = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
-    try:
-        with open(draft, "x", encoding="utf-8", newline="") as file:
-            file.write(text)
-        os.replace(draft, path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror}); give another path.") from None
-    finally:
-        draft.unlink(missing_ok=True)

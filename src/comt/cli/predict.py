@@ -32,7 +32,8 @@ def run(options: argparse.Namespace) -> int:
 
     from comt.cli.fit import neutral
     from comt.errors import InputError
-    from comt.model_file import load, write_whole
+    from comt.model_file import load
+    from comt.writing import write_whole
 
     model = load(options.model)
     if options.out is not None:
