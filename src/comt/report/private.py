@@ -68,6 +68,8 @@ class AgentReport:
     trusted_rows: int
     #: the two labels of a classification; ``()`` for a regression
     classes: Sequence[Any] = ()
+    #: columns that the model learns from and a reviewer may correct; ``()``: all of ``rows`` but the target
+    features: Sequence[str] = ()
     #: trusted rows that look wrong themselves, in the columns of ``issues``; None or empty: none does
     trusted_suspects: pd.DataFrame | None = None
     joining: Joining | None = None
