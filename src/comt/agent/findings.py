@@ -19,8 +19,10 @@ FAR_CELL, FAR_MEDIAN = 10.0, 5.0
 CODE_SHARE, CODE_ROWS = 0.005, 5
 #: spread of an agent's column, in the federation's scale, from which it looks noisy
 NOISY = 3.0
-#: factors between units that people mix up: thousands, hundreds, inches, pounds, gallons, minutes, Fahrenheit's degrees
-UNIT_FACTORS = (1000.0, 100.0, 10.0, 2.54, 2.2046, 3.785, 60.0, 1.8)
+#: factors between units that people mix up: powers of ten, inches, pounds, gallons, calories, psi, minutes
+UNIT_FACTORS = (1000.0, 100.0, 10.0, 2.54, 25.4, 2.2046, 3.785, 4.184, 14.504, 60.0)
+#: how near to one of them a ratio of medians must be, and how alike the ratios of single rows, in logarithms
+NEAR, ALIKE = 0.1, 0.7
 
 
 def column_findings(
@@ -76,6 +78,10 @@ def _from_values(name: str, values: Array, center: float, scale: float) -> Colum
             code = float(codes[counts.argmax()])
             sentence = f"{most:,} rows hold exactly {code:.6g}, far from all other values: a code for “missing”?"
             return ColumnFinding(column=name, kind="missing code", rows=most, sentence=sentence)
+        part = _in_another_unit(values[far], center)
+        if part is not None and far.sum() >= max(CODE_ROWS, CODE_SHARE * len(values)):
+            sentence = f"{far.sum():,} of {len(values):,} values are {part}."
+            return ColumnFinding(column=name, kind="unit", rows=int(far.sum()), sentence=sentence)
     if high - low > NOISY * 1.349 * scale:
         times = (high - low) / (1.349 * scale)
         sentence = f"Your values vary {times:.1f} times as much as those of all agents together."
@@ -87,14 +93,22 @@ def _from_values(name: str, values: Array, center: float, scale: float) -> Colum
     return None
 
 
+def _in_another_unit(far: Array, center: float) -> str | None:
+    """Say so if far values are ordinary ones times a factor between units."""
+    if center == 0 or (far / center <= 0).any():
+        return None
+    low, high = np.percentile(np.log(far / center), [25, 75])
+    return _factor(float(np.median(far)), center) if high - low < ALIKE else None
+
+
 def _factor(median: float, center: float) -> str | None:
-    """Name the factor between two medians if it is one between units, to 15 %."""
+    """Name the factor between two medians if it is one between units."""
     if median == 0 or center == 0 or (median > 0) != (center > 0):
         return None
     ratio = median / center
     for factor in UNIT_FACTORS:
-        if abs(np.log(ratio / factor)) < 0.15:
-            return f"about {factor:g} times as much, as if in another unit"
-        if abs(np.log(ratio * factor)) < 0.15:
-            return f"about 1/{factor:g} of it, as if in another unit"
+        if abs(np.log(ratio / factor)) < NEAR:
+            return f"about {factor:g} times as large, as if in another unit"
+        if abs(np.log(ratio * factor)) < NEAR:
+            return f"about 1/{factor:g} of that, as if in another unit"
     return None

@@ -7,13 +7,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from comt.agent.data import RowSource
+from comt.agent.data import Block, RowSource
 from comt.agent.folds import fold_of
+from comt.agent.sampling import spread_sample
 from comt.errors import InputError
 from comt.problem import Array
 from comt.report.private import Joining, Verdict
 
 Task = Literal["regression", "classification"]
+#: what predictions are scored by
+METRICS: dict[Task, str] = {"regression": "R²", "classification": "share of right labels"}
 #: penalties among which the own model may choose with hindsight: the comparison leans its way
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
 #: unverified rows that the own model learns from at most; more hardly changes a linear model
@@ -37,13 +40,10 @@ def worth_joining(rows: RowSource, joint: Array, *, task: Task, held_out: bool, 
     held_out:
         Whether ``joint`` comes from models that were trained without the rows they are asked about.
     """
-    targets = rows.trusted()[1]
+    features, targets = rows.trusted()
     if joint.shape != targets.shape:
         raise InputError(f"{joint.shape} predictions were given for {targets.shape} trusted rows; give one per row.")
-    if task == "classification":
-        metric = "share of right labels"
-    else:
-        metric = "R²"
+    metric = METRICS[task]
     if not len(targets):
         return Joining(
             metric=metric,
@@ -54,48 +54,39 @@ def worth_joining(rows: RowSource, joint: Array, *, task: Task, held_out: bool, 
             held_out=held_out,
             verdict="too few",
         )
-    own, own_kind = _own_predictions(rows, task, n_folds)
+    buggy = spread_sample(rows, MOST_ROWS)
+    tried = [("your trusted rows alone", cross_predicted(features, targets, None, task, n_folds))]
+    if len(buggy[1]):
+        tried.append(("all your rows", cross_predicted(features, targets, buggy, task, n_folds)))
+    own_kind, own = min(tried, key=lambda found: float(losses(found[1], targets, task).mean()))
     return Joining(
         metric=metric,
-        own=_score(own, targets, task),
-        joint=_score(joint, targets, task),
+        own=score(own, targets, task),
+        joint=score(joint, targets, task),
         own_kind=own_kind,
         trusted_rows=len(targets),
         held_out=held_out,
-        verdict=_verdict(_losses(own, targets, task) - _losses(joint, targets, task)),
+        verdict=_verdict(losses(own, targets, task) - losses(joint, targets, task)),
     )
 
 
-def _own_predictions(rows: RowSource, task: Task, n_folds: int) -> tuple[Array, str]:
-    """Return what the best own model says of each trusted row without it, and which model that was."""
-    features, targets = rows.trusted()
-    buggy = _sample(rows)
+def cross_predicted(features: Array, targets: Array, extra: Block | None, task: Task, n_folds: int = 5) -> Array:
+    """Return what a plain linear model says of each row without it; its penalty is the one that does best so.
+
+    ``extra`` rows are learnt from in every fold.
+    """
     fold = fold_of(features, targets, n_folds)
-    best: tuple[float, Array, str] | None = None
-    for kind, extra in (("all your rows", buggy), ("your trusted rows alone", None)):
-        for penalty in PENALTIES:
-            found = np.empty(len(targets))
-            for held_out in np.unique(fold):
-                kept, asked = fold != held_out, fold == held_out
-                train = features[kept], targets[kept]
-                if extra is not None:
-                    train = np.concatenate([train[0], extra[0]]), np.concatenate([train[1], extra[1]])
-                found[asked] = _fit_predict(*train, features[asked], task, penalty)
-            loss = float(_losses(found, targets, task).mean())
-            if best is None or loss < best[0]:
-                best = loss, found, kind
-    assert best is not None
-    return best[1], best[2]
-
-
-def _sample(rows: RowSource) -> tuple[Array, Array]:
-    """Return at most ``MOST_ROWS`` unverified rows, spread evenly over the source."""
-    step = -(-rows.n_rows // MOST_ROWS) or 1
-    parts = [(features[::step], targets[::step]) for features, targets in rows.blocks()]
-    if not parts:
-        features, targets = rows.trusted()
-        return features[:0], targets[:0]
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    tried = []
+    for penalty in PENALTIES:
+        found = np.empty(len(targets))
+        for held_out in np.unique(fold):
+            kept, asked = fold != held_out, fold == held_out
+            train = features[kept], targets[kept]
+            if extra is not None:
+                train = np.concatenate([train[0], extra[0]]), np.concatenate([train[1], extra[1]])
+            found[asked] = _fit_predict(*train, features[asked], task, penalty)
+        tried.append(found)
+    return min(tried, key=lambda found: float(losses(found, targets, task).mean()))
 
 
 def _fit_predict(features: Array, targets: Array, asked: Array, task: Task, penalty: float) -> Array:
@@ -121,15 +112,17 @@ def _fit_predict(features: Array, targets: Array, asked: Array, task: Task, pena
     return log_odds
 
 
-def _losses(predicted: Array, targets: Array, task: Task) -> Array:
+def losses(predicted: Array, targets: Array, task: Task) -> Array:
+    """Return each row's squared error, or 1 where the label is wrong."""
     if task == "regression":
         return (predicted - targets) ** 2
     wrong: NDArray[np.bool_] = (predicted > 0) != (targets > 0)
     return wrong.astype(np.float64)
 
 
-def _score(predicted: Array, targets: Array, task: Task) -> float:
-    loss = float(_losses(predicted, targets, task).sum())
+def score(predicted: Array, targets: Array, task: Task) -> float:
+    """Return R², or the share of right labels."""
+    loss = float(losses(predicted, targets, task).sum())
     if task == "classification":
         return 1.0 - loss / len(targets)
     spread = float(((targets - targets.mean()) ** 2).sum())
@@ -140,7 +133,12 @@ def _verdict(gain: Array) -> Verdict:
     """Judge the losses that joining saved, row by row: a paired comparison."""
     if len(gain) < FEWEST:
         return "too few"
-    error = float(gain.std(ddof=1)) / np.sqrt(len(gain))
-    if abs(float(gain.mean())) <= CLEAR * error or not gain.any():
+    if not is_clear(gain):
         return "undecided"
     return "joint" if gain.mean() > 0 else "own"
+
+
+def is_clear(gain: Array) -> bool:
+    """Whether differences, one per row, are on average too large to be chance."""
+    error = float(gain.std(ddof=1)) / np.sqrt(len(gain))
+    return bool(gain.any()) and abs(float(gain.mean())) > CLEAR * error

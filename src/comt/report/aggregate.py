@@ -81,6 +81,8 @@ class AggregateReport:
     selected_fraction: float = 1.0
     #: score on trusted rows by model, e.g. {"joint model": .93, "trusted rows only": .81, "unverified rows only": .74}
     comparison: Mapping[str, float] = field(default_factory=dict)
+    #: the model that does clearly better than the others; "": none does
+    best: str = ""
     #: what these scores are, in words, and on how many trusted rows
     metric: str = ""
     comparison_rows: int = 0

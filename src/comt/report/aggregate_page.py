@@ -31,7 +31,6 @@ def page(report: AggregateReport) -> str:
         trusted=trusted,
         flagged=flagged,
         sent=sent,
-        best=_best(report),
         comparison=_comparison(report) if report.comparison else None,
         reliability=_reliability(report),
         convergence=_convergence(report) if report.history else None,
@@ -42,14 +41,6 @@ def page(report: AggregateReport) -> str:
         has_categories=any(column.categories for column in report.columns),
         has_coefficients=any(column.coefficient is not None for column in report.columns),
     )
-
-
-def _best(report: AggregateReport) -> str | None:
-    """Name the model with the highest score, if the scores tell them apart."""
-    scores = {name: score for name, score in report.comparison.items() if math.isfinite(score)}
-    if len(scores) < 2 or len(set(scores.values())) < len(scores):
-        return None
-    return max(scores, key=lambda name: scores[name])
 
 
 def _comparison(report: AggregateReport) -> Markup:

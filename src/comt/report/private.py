@@ -78,6 +78,8 @@ class AgentReport:
     inspect: pd.DataFrame | None = None
     #: per column, the target included: what counts as one unit of change (interquartile range or standard deviation)
     spreads: Mapping[str, float] = field(default_factory=dict)
+    #: by row, what each feature adds to the joint model's score (log-odds of ``classes[1]``, or target): the reasons given
+    effects: pd.DataFrame | None = None
     #: sentences to show as they are: warnings of the training and the like
     notes: Sequence[str] = ()
 

@@ -53,10 +53,10 @@ def _scores(issues: pd.DataFrame) -> Figure:
     counts = np.bincount(tenth, minlength=10)
     # a bin is coloured by what most of its rows are
     wrong = np.bincount(tenth, weights=flagged, minlength=10) * 2 > counts
-    labels = [f"{10 * i}–{10 * i + 10}" for i in range(10)]
+    labels = [str(10 * i) for i in range(11)]
     tones = ["bad" if of_bin else "plain" for of_bin in wrong]
     described = "Rows by how sure the joint model is that they are wrong: " + ", ".join(
-        f"{label} percent {number}" for label, number in zip(labels, counts, strict=True)
+        f"{label} percent and more: {number}" for label, number in zip(labels, counts, strict=False)
     )
     drawing = svg.columns(counts.astype(float).tolist(), labels, tones, described)
     return Figure(
@@ -104,7 +104,7 @@ def _column(report: AgentReport, flagged: pd.DataFrame, name: str) -> list[Figur
     except (TypeError, ValueError):
         return []
     change = flagged.set_index("row")[CHANGE + name].reindex(values.index).fillna(0.0)
-    before, after = values.to_numpy(dtype=np.float64), (values + change).to_numpy(dtype=np.float64)
+    before, after = np.asarray(values, dtype=np.float64), np.asarray(values + change, dtype=np.float64)
     known = np.isfinite(before)
     return _histograms(name, before[known], after[known])
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from comt.errors import InputError
 from comt.report.wording import confidence, why
@@ -16,11 +17,18 @@ if TYPE_CHECKING:
 
     from comt.report.private import AgentReport
 
+Array = NDArray[np.float64]
 NEEDED = ("row", "score", "flagged", "given", "suggested")
 CHANGE = "change "
 #: suggested changes shown per row at most, and the smallest worth showing, in spreads
 MOST_CHANGES, SMALLEST_CHANGE = 5, 0.05
 LONGEST_TEXT = 120
+#: columns named as reasons at most, and the least share of the evidence that one of them must carry
+MOST_REASONS, LEAST_REASON = 3, 0.1
+#: spreads of the target within which the joint model's expectation is an ordinary value
+TYPICAL = 0.5
+#: spreads of the target that no single column should move it by
+BEYOND_BELIEF = 5.0
 
 
 def check(report: AgentReport) -> None:
@@ -62,6 +70,7 @@ def lines(
     used = table["used"].tolist() if "used" in table.columns else [True] * len(table)
     suspicious = table["column"].fillna("").tolist() if "column" in table.columns else [""] * len(table)
     position = {name: place for place, name in enumerate(columns)}
+    effects = None if report.effects is None else report.effects.reindex(table["row"]).to_numpy(dtype=np.float64)
     kinds = kinds_of(report, table)
     result = []
     for place, (row, score, flagged, given, suggested) in enumerate(
@@ -76,10 +85,11 @@ def lines(
         worst = next((entry for entry in found if entry[0] == named), None)
         suspect = None if worst is None else (named, values[position[named]], worst[1])
         sizes = [size for *_, size in found] + [_target_size(report, old, new)]
+        because = None if effects is None else effects[place]
         result.append(
             {
                 "row": int(row),
-                "score": round(float(score), 4),
+                "score": _share(float(score)),
                 "sure": confidence(float(score)) if flagged else "looks right",
                 "flagged": bool(flagged),
                 "kind": kinds[place],
@@ -96,12 +106,19 @@ def lines(
                     suggested=new,
                     target=report.target,
                     cell=suspect,
+                    reasons=_reasons(report, because, new, dict(zip(columns, values, strict=True))),
+                    look_at=_too_far(report, because),
                 ),
                 "changes": [[position[name], value] for name, value, _ in found],
                 "cells": values,
             }
         )
     return result
+
+
+def _share(score: float) -> float:
+    """Round, but never to 1: what is not certain must not look so."""
+    return round(score, 6) if round(score, 6) < 1.0 or score == 1.0 else 0.999999
 
 
 def _changes(
@@ -118,6 +135,32 @@ def _changes(
         if size >= SMALLEST_CHANGE or (not spread > 0 and change != 0):
             found.append((name, _rounded(given + change, spread), float(size)))
     return sorted(found, key=lambda entry: -entry[2])[:MOST_CHANGES]
+
+
+def _too_far(report: AgentReport, effects: Array | None) -> str:
+    """Return the column that alone moves the expected target beyond belief: rather that cell is wrong than the target."""
+    if report.effects is None or effects is None or report.task == "classification" or not np.isfinite(effects).all():
+        return ""
+    largest = int(np.argmax(np.abs(effects)))
+    beyond = abs(effects[largest]) > BEYOND_BELIEF * report.spreads.get(report.target, math.inf)
+    return str(report.effects.columns[largest]) if beyond else ""
+
+
+def _reasons(
+    report: AgentReport, effects: Array | None, suggested: Any, values: Mapping[str, Any]
+) -> list[tuple[str, Any]]:
+    """Return the columns that speak most for what the joint model says, with the row's values."""
+    if report.effects is None or effects is None or not np.isfinite(effects).all():
+        return []
+    direction = float(np.sign(effects.sum()))
+    if report.task == "classification":
+        direction = 1.0 if len(report.classes) and suggested == cell(report.classes[-1]) else -1.0
+    elif abs(effects.sum()) < TYPICAL * report.spreads.get(report.target, math.inf):
+        return []  # such a row is expected to be ordinary: no column stands out
+    speaking = np.maximum(direction * effects, 0.0)
+    best = [i for i in np.argsort(-speaking)[:MOST_REASONS] if speaking[i] > LEAST_REASON * speaking.sum()]
+    names = [str(report.effects.columns[i]) for i in best]
+    return [(name, values[name]) for name in names if name in values]
 
 
 def _target_size(report: AgentReport, given: Any, suggested: Any) -> float:

@@ -44,12 +44,13 @@ def figure(body: Sequence[Markup], height: float, described: str) -> Markup:
 
 
 def columns(values: Sequence[float], labels: Sequence[str], tones: Sequence[str], described: str) -> Markup:
-    """Draw upright bars, each with its count above and its label below: short bars stay readable."""
-    top, floor, left = 22.0, 150.0, 6.0
+    """Draw upright bars, each with its count above, and labels at their edges (one more than bars)."""
+    top, floor, left = 22.0, 150.0, 14.0
     step = (WIDTH - 2 * left) / max(len(values), 1)
     largest = max([*values, 1.0])
     body = [_line(left, floor, WIDTH - left, floor, "axis")]
-    for place, (value, label, tone) in enumerate(zip(values, labels, tones, strict=True)):
+    body += [_text(left + place * step, floor + 15, label, "tick", "middle") for place, label in enumerate(labels)]
+    for place, (value, tone) in enumerate(zip(values, tones, strict=True)):
         height = (floor - top) * value / largest
         if value > 0:
             height = max(height, 1.5)
@@ -57,7 +58,6 @@ def columns(values: Sequence[float], labels: Sequence[str], tones: Sequence[str]
         body.append(_rect(x + 2, floor - height, step - 4, height, tone))
         if value > 0:
             body.append(_text(x + step / 2, floor - height - 5, count(value), "value", "middle"))
-        body.append(_text(x + step / 2, floor + 14, label, "tick", "middle"))
     return figure(body, floor + 20, described)
 
 
@@ -126,7 +126,7 @@ def lines(
         return figure([_text(WIDTH / 2, 40, "nothing was recorded", "tick", "middle")], 60, described)
     ticks = _decades(min(shown), max(shown)) if logarithmic else _ticks(min(shown), max(shown), 4)
     lowest, highest = min(min(shown), ticks[0]), max(max(shown), ticks[-1])
-    first, last = min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1
+    first, last = (min(xs), max(xs)) if max(xs) > min(xs) else (min(xs) - 1, min(xs) + 1)
 
     def at(x: float) -> float:
         return left + (right - left) * (x - first) / (last - first)
@@ -141,9 +141,9 @@ def lines(
     body = []
     for tick in ticks:
         body.append(_line(left, up(tick), right, up(tick), "grid"))
-        body.append(_text(left - 6, up(tick) + 4, _power(tick) if logarithmic else short(tick), "tick", "end"))
+        body.append(_text(left - 6, up(tick) + 4, _power(tick) if logarithmic else _tick(tick, ticks), "tick", "end"))
     across = _ticks(first, last, 5, whole=all(float(x).is_integer() for x in xs))
-    body += [_text(at(x), floor + 16, short(x), "tick", "middle") for x in across if first <= x <= last]
+    body += [_text(at(x), floor + 16, short(x), "tick", "middle") for x in across if min(xs) <= x <= max(xs)]
     body += [_line(left, floor, right, floor, "axis"), _text((left + right) / 2, floor + 34, x_name, "tick", "middle")]
     if marked_y is not None:
         body.append(_line(left, up(marked_y[0]), right, up(marked_y[0]), "mark"))
@@ -210,16 +210,17 @@ def before_after(before: NDArray[np.float64], after: NDArray[np.float64], descri
     body += [_text(right, floor + 15, short(end), "tick", "end")]
     beyond = [int((before < start).sum()), int((before > end).sum())]
     if beyond[0]:
-        body.append(_text(left, floor + 32, f"← {count(beyond[0])} given values below", "warn"))
+        body.append(_text(left, floor + 32, f"← {count(beyond[0])} given below", "warn"))
     if beyond[1]:
-        body.append(_text(right, floor + 32, f"{count(beyond[1])} given values above →", "warn", "end"))
+        body.append(_text(right, floor + 32, f"{count(beyond[1])} given above →", "warn", "end"))
     return figure(body, floor + (40 if any(beyond) else 22), described)
 
 
 def _ticks(low: float, high: float, wanted: int, whole: bool = False) -> list[float]:
     """Return round numbers that cover a range."""
-    if high <= low:
-        low, high = low - 0.5, high + 0.5
+    middle, least = (low + high) / 2, max(abs(low), abs(high)) * 0.01 or 1.0
+    if high - low < least:  # differences that small are not worth a picture of their own
+        low, high = middle - least / 2, middle + least / 2
     raw = (high - low) / wanted
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * nice for nice in (1, 2, 2.5, 5, 10) if power * nice >= raw * 0.999)
@@ -233,6 +234,13 @@ def _decades(low: float, high: float) -> list[float]:
     first, last = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
     step = max(1, -(-(last - first) // 5))
     return [10.0**power for power in range(first, last + step, step)]
+
+
+def _tick(value: float, ticks: Sequence[float]) -> str:
+    """Write a tick with as many digits as tell it from the next."""
+    digits = max(0, -math.floor(math.log10(ticks[1] - ticks[0]) + 1e-9)) if len(ticks) > 1 else 2
+    text = f"{value:,.{digits}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", "−")
 
 
 def _power(value: float) -> str:

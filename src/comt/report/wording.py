@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from comt.report.page import percent, short
@@ -38,25 +39,49 @@ def why(
     suggested: Any,
     target: str,
     cell: tuple[str, Any, Any] | None,
+    reasons: Sequence[tuple[str, Any]] = (),
+    look_at: str = "",
 ) -> str:
-    """Say in a sentence why a row was (not) flagged; ``cell`` is its most suspicious one: column, given, suggested."""
+    """Say in a sentence why a row was (not) flagged.
+
+    ``cell`` is the most suspicious one (column, given, suggested), ``reasons`` are the columns and values that the joint
+    model's opinion of the target rests on; ``look_at`` names a column that alone moves it too far to be believed.
+    """
     if cell is not None and kind in ("feature", "unit", "missing code"):
-        name, old, new = cell
-        would = "" if new is None else f" {shown(new)} would fit."
-        if kind == "missing code":
-            return f"{name} is {shown(old)}: far out and frequent, it looks like a code for “missing”.{would}"
-        if kind == "unit":
-            return f"{name} is {shown(old)}, as if measured in another unit.{would}"
-        return f"{name} is {shown(old)}, which does not fit the rest of the row.{would}"
-    if given == suggested:
-        return f"The joint model also says {shown(given)} ({percent(1 - score)} sure)."
-    if kind == "agent":
-        return f"Many rows of this source deviate alike, and this one fits the pattern: {shown(suggested)} would fit."
+        return _about_cell(kind, *cell)
+    because = (
+        ", mostly because of " + listed([f"{name} ({shown(value)})" for name, value in reasons]) if reasons else ""
+    )
     if isinstance(given, (int, float)) and not isinstance(given, bool) and kind != "label":
         side = "above" if given > suggested else "below"
-        close = "" if flagged else " That is within what right rows show."
-        return f"{target} is {shown(given)}, {side} the {shown(suggested)} that the joint model expects of such a row.{close}"
-    return f"The file says {shown(given)}, the joint model {shown(suggested)} ({percent(score)} sure)."
+        if not flagged:
+            return f"The joint model expects {shown(suggested)}; {shown(given)} is within what right rows show."
+        pattern = " Many rows of this source deviate alike." if kind == "agent" else ""
+        if look_at:
+            pattern += f" Look at {look_at} first: that cell alone moves it so far."
+        return f"{target} is far {side} the {shown(suggested)} that the joint model expects{because}.{pattern}"
+    if given == suggested:
+        return f"The joint model agrees, {percent(1 - score)} sure{because}."
+    pattern = " Many rows of this source look wrong alike." if kind == "agent" else ""
+    return f"The joint model is {percent(score)} sure of {shown(suggested)}{because}.{pattern}"
+
+
+def _about_cell(kind: str, name: str, given: Any, suggested: Any) -> str:
+    would = "" if suggested is None else f" {shown(suggested)} would fit."
+    if kind == "missing code":
+        return f"{name} is {shown(given)}: far out and frequent, it looks like a code for “missing”.{would}"
+    if kind == "unit":
+        return f"{name} is {shown(given)}, as if measured in another unit.{would}"
+    return f"{name} is {shown(given)}, which does not fit the rest of the row.{would}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Join words as people do.
+
+    >>> listed(["size", "age", "weight"])
+    'size, age and weight'
+    """
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
 def confidence(score: float) -> str:

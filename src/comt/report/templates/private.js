@@ -42,7 +42,7 @@
     return `${(100 * score).toFixed((score > 0 && score < 0.0995) || (score > 0.99 && score < 1) ? 1 : 0)} %`;
   };
   const swap = (name, given, suggested) => {
-    const span = make("span", { class: "swap" });
+    const span = make("span", { class: text(given).length + text(suggested).length < 26 ? "swap short" : "swap" });
     if (name) span.append(make("span", { class: "name" }, name));
     span.append(make("del", { title: `given: ${given}` }, text(given)));
     if (suggested !== null) span.append(" →\u00a0", make("ins", { title: `suggested: ${suggested}` }, text(suggested)));
