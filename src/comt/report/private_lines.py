@@ -117,8 +117,8 @@ def lines(
 
 
 def _share(score: float) -> float:
-    """Round, but never to 1: what is not certain must not look so."""
-    return round(score, 6) if round(score, 6) < 1.0 or score == 1.0 else 0.999999
+    """Round, but never to 1: a model is never certain."""
+    return min(round(score, 6), 0.999999)
 
 
 def _changes(

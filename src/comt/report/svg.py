@@ -51,13 +51,12 @@ def columns(values: Sequence[float], labels: Sequence[str], tones: Sequence[str]
     body = [_line(left, floor, WIDTH - left, floor, "axis")]
     body += [_text(left + place * step, floor + 15, label, "tick", "middle") for place, label in enumerate(labels)]
     for place, (value, tone) in enumerate(zip(values, tones, strict=True)):
-        height = (floor - top) * value / largest
-        if value > 0:
-            height = max(height, 1.5)
+        if value <= 0:
+            continue
+        height = max((floor - top) * value / largest, 1.5)
         x = left + place * step
         body.append(_rect(x + 2, floor - height, step - 4, height, tone))
-        if value > 0:
-            body.append(_text(x + step / 2, floor - height - 5, count(value), "value", "middle"))
+        body.append(_text(x + step / 2, floor - height - 5, count(value), "value", "middle"))
     return figure(body, floor + 20, described)
 
 
@@ -194,7 +193,7 @@ def before_after(before: NDArray[np.float64], after: NDArray[np.float64], descri
     left, right, top, floor = 6.0, WIDTH - 6.0, 30.0, 150.0
     step, largest = (right - left) / 24, max(counts[0].max(), counts[1].max(), 1)
     body = [_rect(left, 4, 10, 10, "good"), _text(left + 15, 13, "with suggestions", "tick")]
-    body += [_line(left + 128, 9, left + 142, 9, "stroke-bad"), _text(left + 147, 13, "as given", "tick")]
+    body += [_line(left + 158, 9, left + 174, 9, "stroke-bad"), _text(left + 180, 13, "as given", "tick")]
     for place in range(24):
         height = (floor - top) * counts[1][place] / largest
         if height > 0:
@@ -218,7 +217,7 @@ def before_after(before: NDArray[np.float64], after: NDArray[np.float64], descri
 
 def _ticks(low: float, high: float, wanted: int, whole: bool = False) -> list[float]:
     """Return round numbers that cover a range."""
-    middle, least = (low + high) / 2, max(abs(low), abs(high)) * 0.01 or 1.0
+    middle, least = (low + high) / 2, max(abs(low), abs(high), 1e-4) * 0.01
     if high - low < least:  # differences that small are not worth a picture of their own
         low, high = middle - least / 2, middle + least / 2
     raw = (high - low) / wanted
@@ -238,7 +237,8 @@ def _decades(low: float, high: float) -> list[float]:
 
 def _tick(value: float, ticks: Sequence[float]) -> str:
     """Write a tick with as many digits as tell it from the next."""
-    digits = max(0, -math.floor(math.log10(ticks[1] - ticks[0]) + 1e-9)) if len(ticks) > 1 else 2
+    step = ticks[1] - ticks[0]
+    digits = next(digits for digits in range(16) if abs(round(step, digits) - step) < 1e-6 * step)
     text = f"{value:,.{digits}f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", "−")
 
