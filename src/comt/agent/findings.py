@@ -108,7 +108,7 @@ def _factor(median: float, center: float) -> str | None:
     ratio = median / center
     for factor in UNIT_FACTORS:
         if abs(np.log(ratio / factor)) < NEAR:
-            return f"about {factor:.3g} times as large, as if in another unit"
+            return f"about {factor:.4g} times as large, as if in another unit"
         if abs(np.log(ratio * factor)) < NEAR:
-            return f"about 1/{factor:.3g} of that, as if in another unit"
+            return f"about 1/{factor:.4g} of that, as if in another unit"
     return None

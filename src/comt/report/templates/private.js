@@ -352,7 +352,8 @@
     if (typing) {
       if (event.key === "Escape") {
         const line = typing.closest("tr.details")?.previousElementSibling;
-        if (line) line.focus(); else byId(`line-${state.current}`)?.focus();
+        typing.blur();
+        (line || byId(`line-${state.current}`))?.focus();
       }
       return;
     }
