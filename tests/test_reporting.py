@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from comt import Agent, CoMTClassifier, CoMTRegressor, FileRows, InputError
+from comt import Agent, CoMTClassifier, CoMTRegressor, FileRows, InputError, Policy
 from comt.comparison import BUGGY, JOINT, TRUSTED, compare
 from comt.reporting import agent_report, aggregate_report, write_reports
 
@@ -113,6 +113,14 @@ def test_too_few_trusted_rows_are_not_compared():
     where["trusted"][:] = np.arange(60) < 5
     model = CoMTRegressor().fit(X, y, **where)
     assert compare(model, model._agents) is None
+
+
+def test_folds_that_a_policy_would_not_let_out_are_not_summed(tmp_path):
+    X, y, _, where = table_of()
+    model = CoMTRegressor().fit(X, y, **where)
+    strict = [Agent(agent.name, agent.rows, Policy(min_rows=15)) for agent in model._agents]
+    assert compare(model, strict) is None
+    assert not any(len(agent.ledger) for agent in strict)
 
 
 def test_reports_are_written_for_files_and_private_to_their_owner(tmp_path):

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comt.agent import Agent
+from comt.agent.data import Block
 from comt.agent.folds import fold_of
 from comt.agent.joining import METRICS, Task, cross_predicted, is_clear, losses, score
-from comt.agent.sampling import FewerTrusted
 from comt.errors import ComtError
 from comt.problem import Array
 
@@ -40,12 +40,18 @@ class Comparison:
 
 
 def compare(model: Any, agents: Sequence[Agent]) -> Comparison | None:
-    """Cross-validate a fitted estimator's settings over its agents; None if there are too few trusted rows."""
+    """Cross-validate a fitted estimator's settings over its agents.
+
+    None if there are too few trusted rows, or so few at one agent that two sums would differ by fewer rows than its
+    policy lets out.
+    """
     trusted = [agent.rows.trusted() for agent in agents]
     features = np.concatenate([block for block, _ in trusted])
     targets = np.concatenate([wanted for _, wanted in trusted])
     fold = fold_of(features, targets, FOLDS)
     if len(targets) < FEWEST or len(np.unique(fold)) < 2:
+        return None
+    if not _allowed(agents, trusted):
         return None
     task: Task = "regression" if getattr(model, "classes_", None) is None else "classification"
     joint = np.empty(len(targets))
@@ -67,6 +73,15 @@ def compare(model: Any, agents: Sequence[Agent]) -> Comparison | None:
     )
 
 
+def _allowed(agents: Sequence[Agent], trusted: Sequence[Block]) -> bool:
+    """Whether no fold of an agent is smaller than its minimum: sums with and without it would show it."""
+    for agent, block in zip(agents, trusted, strict=True):
+        sizes = np.bincount(fold_of(*block, FOLDS), minlength=FOLDS)
+        if ((sizes > 0) & (sizes < agent.policy.min_rows)).any():
+            return False
+    return True
+
+
 def _best(found: dict[str, Array]) -> str:
     name = min(found, key=lambda name: float(found[name].mean()))
     rest = [values - found[name] for other, values in found.items() if other != name]
@@ -81,9 +96,7 @@ def _predicted(model: Any, agents: Sequence[Agent], kept: NDArray[np.bool_], ask
     part, start = [], 0
     for agent in agents:
         end = start + len(agent.rows.trusted()[1])
-        fewer = Agent(agent.name, FewerTrusted(agent.rows, kept[start:end]))
-        fewer.ledger = agent.ledger
-        part.append(fewer)
+        part.append(agent.with_trusted(kept[start:end]))
         start = end
     again = clone(model).set_params(verbose=0, warm_start=False)
     with warnings.catch_warnings():
