@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -98,21 +98,28 @@ class Reviews:
         classes:
             The labels of a classification; None: targets are numbers.
         """
-        lines = issues.set_index("row")[["given", "suggested"]]
+        lines = issues.drop_duplicates("row").set_index("row")[["given", "suggested"]]
         found = {}
         for decision in self.decisions:
-            if decision.row not in lines.index:
-                raise InputError(
-                    f"a review of agent {self.agent} is about row {decision.row}, which is not among its unverified rows; "
-                    "review the rows of this run."
-                )
-            given, suggested = lines.loc[decision.row]
-            target = suggested if decision.decision == "accept" else given
-            if decision.target is not None and decision.decision != "reject":
-                target = decision.target
+            target = decision.target if decision.decision != "reject" else None
+            if target is None:
+                if decision.row not in lines.index:
+                    raise InputError(
+                        f"a review of agent {self.agent} is about row {decision.row}, which is not in its issue table; "
+                        "review the rows of this run, or give the right target."
+                    )
+                target = lines.loc[decision.row, "suggested" if decision.decision == "accept" else "given"]
             changes = {} if decision.decision == "reject" else decision.changes
             found[decision.row] = Verdict(self._target(target, classes), changes, decision.drawn == "random")
         return found
+
+    def resolved(self, verdicts: Mapping[int, Verdict]) -> Reviews:
+        """Return the same reviews with every right value written out, so that they need no issue table any more."""
+        decisions = tuple(
+            replace(decision, decision="correct", target=verdict.target, changes=dict(verdict.changes))
+            for decision, verdict in ((decision, verdicts[decision.row]) for decision in self.decisions)
+        )
+        return replace(self, decisions=decisions)
 
     def _target(self, value: Any, classes: Sequence[Any] | None) -> Any:
         """Read a target in the kind that the model has: a number, or one of its labels."""

@@ -105,7 +105,7 @@ def read_batches(
     except UnicodeDecodeError:
         raise InputError(f"{path.name} is not UTF-8 throughout; write it again as UTF-8.") from None
     except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path.name} cannot be read ({_reason(error)}); repair the file.") from None
+        raise InputError(f"{path.name} cannot be read ({_reason(error)}); repair that line or cell.") from None
 
 
 def _reason(error: Exception) -> str:

@@ -20,6 +20,13 @@ TARGET = "target"
 PIECE = 8 * 2**20
 #: one column per index is written out: far more of them than this is a job for a sparse solver
 MAX_COLUMNS = 20_000
+#: what an index may be while the largest one is looked for
+MAX_INDEX = 2**31 - 1
+
+
+def is_index(name: str) -> bool:
+    """Whether a column is called as the columns of such files are: then it is 0 where a file does not mention it."""
+    return name[:1] == "x" and name[1:].isdecimal() and name[1:2] != "0"
 
 
 def columns(path: Path) -> tuple[str, ...]:
@@ -32,7 +39,7 @@ def columns(path: Path) -> tuple[str, ...]:
 def _width(path: Path, changed: int, size: int) -> int:
     """Find the largest index; ``changed`` and ``size`` say which state of the file was looked at."""
     del changed, size
-    width = max((features.shape[1] for features, _ in _pieces(path)), default=0)
+    width = max((int(features.indices.max(initial=-1)) + 1 for features, _ in _pieces(path)), default=0)
     if width > MAX_COLUMNS:
         raise InputError(f"{path.name} has {width:,} columns where at most {MAX_COLUMNS:,} are taken; choose some.")
     return width
@@ -40,14 +47,14 @@ def _width(path: Path, changed: int, size: int) -> int:
 
 def batches(path: Path, wanted: Sequence[str], target: str) -> Iterator[pa.RecordBatch]:
     """Yield the wanted columns; one that the file never mentions is zero."""
-    places = [None if name == target else int(name.removeprefix("x")) - 1 for name in wanted]
+    named = [name for name in wanted if name != target]
+    places = [int(name.removeprefix("x")) - 1 for name in named]
+    width = max(len(columns(path)), max(places, default=0) + 1)
     for features, targets in _pieces(path):
-        dense = features.toarray()
-        zeros = np.zeros(len(targets))
-        arrays = [
-            targets if place is None else dense[:, place] if place < dense.shape[1] else zeros for place in places
-        ]
-        yield pa.RecordBatch.from_arrays([pa.array(np.ascontiguousarray(a)) for a in arrays], names=list(wanted))
+        features.resize(len(targets), width)
+        dense = np.asfortranarray(features[:, places].toarray())
+        arrays = {name: dense[:, index] for index, name in enumerate(named)} | {target: targets}
+        yield pa.RecordBatch.from_arrays([pa.array(arrays[name]) for name in wanted], names=list(wanted))
 
 
 def _pieces(path: Path) -> Iterator[tuple[Any, Any]]:
@@ -57,7 +64,9 @@ def _pieces(path: Path) -> Iterator[tuple[Any, Any]]:
     for start in range(0, size, PIECE):
         try:
             # a piece begins after the first line end from its start on and ends with the line that holds its end
-            features, targets = load_svmlight_file(str(path), zero_based=False, offset=start, length=PIECE)
+            features, targets = load_svmlight_file(
+                str(path), n_features=MAX_INDEX, zero_based=False, offset=start, length=PIECE
+            )
         except (ValueError, OverflowError) as error:
             reason = (str(error).splitlines() or ["unknown"])[0]
             raise InputError(

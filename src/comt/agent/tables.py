@@ -73,6 +73,7 @@ class TableRows(FileRows):
         self._target, self._trusted_column = target, trusted
         self._drop, self._categorical = frozenset(drop), frozenset(categorical)
         self._verdicts = dict(verdicts or {})
+        self._trusted_before: set[int] = set()  # reviewed rows that were trusted already
         self._classes = None
         self.schema: Schema | None = None
         self._kept: list[Block] | None = None
@@ -190,6 +191,8 @@ class TableRows(FileRows):
             cells, target = {name: column.copy() for name, column in cells.items()}, target.copy()
         for row in here:
             verdict = self._verdicts[row]
+            if trusted[row - start]:
+                self._trusted_before.add(row)
             trusted[row - start] = True
             target[row - start] = verdict.target
             for name, value in verdict.changes.items():
@@ -244,7 +247,7 @@ class TableRows(FileRows):
         fair = np.ones(self.n_trusted, dtype=bool)
         for place, row in enumerate(self._trusted_places.tolist()):
             verdict = self._verdicts.get(row)
-            fair[place] = verdict is None or verdict.random
+            fair[place] = verdict is None or verdict.random or row in self._trusted_before
         return fair
 
     @property
@@ -310,6 +313,9 @@ def _check_names(path: Path, schema: pa.Schema, used: Mapping[str, str | None], 
             raise InputError(f"{path.name} has no column '{name}' ({option}); it has {', '.join(schema.names)}.")
     if "" in schema.names and "" not in drop:
         raise InputError(f'{path.name} has a column without a name (often row numbers); give it one, or add --drop "".')
+    for column in schema:
+        if pa.types.is_binary(column.type) and column.name not in drop:
+            raise InputError(f"{path.name}: column '{column.name}' is not UTF-8 text; save the file as UTF-8.")
     names = [name for name in schema.names if name not in drop]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

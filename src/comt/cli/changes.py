@@ -62,9 +62,8 @@ def compare(
 
 def _rows(before: pd.DataFrame, after: pd.DataFrame, reviewed: set[int]) -> pd.DataFrame:
     """Return the rows that were reviewed or whose flag changed, with their scores before and after."""
-    both = before.set_index("row")[["score", "flagged"]].join(
-        after.set_index("row")[["score", "flagged"]], lsuffix=" before", rsuffix=" after", how="left"
-    )
+    earlier, now = (table.set_index("row")[["score", "flagged"]] for table in (before, after))
+    both = earlier.add_suffix(" before").join(now.add_suffix(" after"), how="left")
     was, is_now = both["flagged before"].astype(bool), both["flagged after"].eq(True)
     change = pd.Series("", index=both.index)
     change[was & ~is_now] = "no longer flagged"

@@ -70,7 +70,7 @@ def _fit_again(options: argparse.Namespace) -> dict[str, Any]:
     from comt.cli.results import check_out, draft
     from comt.cli.summary import summary_of
     from comt.cli.training import train_plan
-    from comt.cli.write import read_issues, write_results
+    from comt.cli.write import read_issues, read_lines, write_results
     from comt.model_file import load
     from comt.runs import MODEL, Run, load_run
 
@@ -84,12 +84,15 @@ def _fit_again(options: argparse.Namespace) -> dict[str, Any]:
         source.check()
     reviews = _reviews(options, earlier)
     issues = {source.agent: read_issues(folder_before / source.agent) for source in earlier.plan.sources}
-    verdicts = {agent: review.verdicts(issues[agent], before.classes) for agent, review in reviews.items()}
+    verdicts = {
+        agent: review.verdicts(read_lines(folder_before / agent), before.classes) for agent, review in reviews.items()
+    }
+    decided = {agent: review.resolved(verdicts[agent]) for agent, review in reviews.items()}
     with draft(out) as folder:
         trained = train_plan(earlier.plan, before.parameters, verdicts=verdicts, before=before)
         changes = compare(before, issues, trained, verdicts)
         following = Run(earlier.plan, ancestors=(*earlier.ancestors, earlier.id))
-        write_results(folder, trained, following, reviews, changes)
+        write_results(folder, trained, following, decided, changes)
     return summary_of(trained, shown, changes)
 
 

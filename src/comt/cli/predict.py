@@ -61,6 +61,7 @@ def _scores(model: TaughtModel, path: Path) -> Array:
     """Return the value of ``decision_function`` of every row of a file, read in batches."""
     import numpy as np
 
+    from comt.agent import libsvm
     from comt.agent.columns import cells_of
     from comt.agent.formats import is_libsvm, read_batches, read_schema, reading_types
     from comt.errors import InputError
@@ -71,7 +72,8 @@ def _scores(model: TaughtModel, path: Path) -> Array:
     if model.schema is not None:
         kinds = {column.name: column.numeric for column in model.schema.columns}
     schema = read_schema(path)
-    missing = [name for name in kinds if name not in schema.names and not is_libsvm(path)]
+    absent = [name for name in kinds if name not in schema.names]
+    missing = [name for name in absent if not (is_libsvm(path) and libsvm.is_index(name))]
     if missing:
         raise InputError(f"{path.name} lacks the columns {', '.join(missing)} that the model needs; add them.")
     twice = [name for name in kinds if schema.names.count(name) > 1]

@@ -73,7 +73,7 @@ def _write(options: argparse.Namespace, folder: Path, earlier: Any, source: Any)
 
 
 def _take(options: argparse.Namespace, folder: Path, earlier: Any) -> int:
-    from comt.cli.write import read_issues
+    from comt.cli.write import read_lines
     from comt.errors import InputError
     from comt.model_file import load
     from comt.reviews import Reviews
@@ -86,7 +86,7 @@ def _take(options: argparse.Namespace, folder: Path, earlier: Any) -> int:
         )
     if reviews.run not in ("", earlier.id, *earlier.ancestors):
         raise InputError(f"{options.file} is about another run ({reviews.run}); review the rows of this one.")
-    reviews.verdicts(read_issues(folder), load(folder.parent / MODEL).classes)
+    reviews.verdicts(read_lines(folder), load(folder.parent / MODEL).classes)
     out: Path = options.out or folder / "review.json"
     reviews.save(out)
     kinds = [decision.decision for decision in reviews.decisions]

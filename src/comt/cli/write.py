@@ -62,13 +62,21 @@ def _model(trained: Trained, run: Run, reviews: Mapping[str, Reviews]) -> Any:
     return replace(model, provenance=model.provenance | more)
 
 
-def read_issues(folder: Path) -> pd.DataFrame:
+def read_issues(folder: Path, name: str = ISSUES) -> pd.DataFrame:
     """Read an agent's issue table back; text that was neutralised is itself again."""
-    path = folder / ISSUES
+    path = folder / name
     try:
         table = pd.read_csv(path, keep_default_na=False)
-        for name in table.select_dtypes(include=["object", "str"]).columns:
-            table[name] = table[name].map(original)
+        for column in table.select_dtypes(include=["object", "str"]).columns:
+            table[column] = table[column].map(original)
         return table[["row", "score", "flagged", "given", "suggested"]]
     except (OSError, KeyError, ValueError, AttributeError):
         raise InputError(f"{path} cannot be read; give a folder that `comt fit` wrote, unchanged.") from None
+
+
+def read_lines(folder: Path) -> pd.DataFrame:
+    """Read all rows of an agent about which something was suggested: unverified ones, and trusted ones that look wrong."""
+    tables = [read_issues(folder)]
+    if (folder / TRUSTED).exists():
+        tables.append(read_issues(folder, TRUSTED))
+    return pd.concat(tables, ignore_index=True)

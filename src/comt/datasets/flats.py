@@ -42,7 +42,7 @@ def flats(name: str, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
             "area": area,
             "rooms": rooms.astype(int),
             "year": year,
-            "heating": np.where(rng.random(N_ROWS) < 0.05, None, heating),
+            "heating": pd.Series(heating).mask(rng.random(N_ROWS) < 0.05),
             "price": price.round(1),
             "verified": verified,
         }
