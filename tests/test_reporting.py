@@ -11,7 +11,8 @@ from sklearn.base import clone
 
 from comt import Agent, CoMTClassifier, CoMTRegressor, FileRows, InputError, Policy
 from comt.comparison import BUGGY, JOINT, TRUSTED, compare
-from comt.reporting import agent_report, aggregate_report, write_reports
+from comt.reporting import Told, agent_report, aggregate_report, write_reports
+from comt.validation import held_out
 
 COEF = [1.0, -2.0, 0.5]
 
@@ -42,7 +43,7 @@ def classification():
 
 def test_a_private_report_holds_its_agents_rows_only(regression):
     X, _, _, where, model = regression
-    report = agent_report(model, model._agents[0], issues=model.issues(), run="r", target="y")
+    report = agent_report(model, model._agents[0], model.issues(), Told(target="y"))
     own = np.flatnonzero((where["agents"] == report.agent) & ~where["trusted"])
     assert sorted(report.issues["row"]) == own.tolist()
     assert report.trusted_rows == int((where["trusted"] & (where["agents"] == report.agent)).sum())
@@ -62,7 +63,7 @@ def test_rows_are_asked_for_as_their_owner_knows_them(classification):
         asked.append((agent, len(rows)))
         return X.loc[rows].assign(name=[f"row {row}" for row in rows])
 
-    report = agent_report(model, model._agents[1], issues=model.issues(), run="r", target="y", rows=raw)
+    report = agent_report(model, model._agents[1], model.issues(), Told(target="y", rows=raw))
     assert asked == [(report.agent, len(report.issues))]
     assert "name" in report.rows.columns
     assert report.features == ("a", "b", "c")
@@ -74,7 +75,7 @@ def test_rows_are_asked_for_as_their_owner_knows_them(classification):
 def test_the_aggregate_report_counts(classification):
     _, _, _, where, model = classification
     issues = model.issues()
-    report = aggregate_report(model, issues=issues, run="r", target="y")
+    report = aggregate_report(model, issues, Told(target="y"))
     assert sum(agent.rows for agent in report.agents) == int((~where["trusted"]).sum())
     assert sum(agent.flagged for agent in report.agents) == int(issues["flagged"].sum())
     assert sum(agent.used or 0 for agent in report.agents) == int(model.selected_[~where["trusted"]].sum())
@@ -87,8 +88,9 @@ def test_the_aggregate_report_counts(classification):
 def test_teaching_is_compared_on_rows_that_no_model_saw(regression):
     X, y, _, where, model = regression
     sent = model._agents[0].ledger.total_bytes
-    found = compare(model, model._agents)
-    assert found is not None
+    held = held_out(model, model._agents)
+    assert held is not None
+    found = compare(model, model._agents, held)
     assert found.rows == int(where["trusted"].sum())
     assert found.scores[JOINT] > 0.9
     assert found.scores[BUGGY] < 0.9 < found.scores[TRUSTED]
@@ -102,9 +104,9 @@ def test_teaching_is_compared_on_rows_that_no_model_saw(regression):
     own = np.flatnonzero(trusted & (where["agents"] == model._agents[0].name))
     without = fold != 2
     again = clone(model).fit(X[without], y[without], agents=where["agents"][without], trusted=trusted[without])
-    held_out = own[fold[own] == 2]
+    asked = own[fold[own] == 2]
     np.testing.assert_allclose(
-        found.joint[model._agents[0].name][fold[own] == 2], again.predict(X.loc[held_out]), rtol=1e-6
+        held.predicted[model._agents[0].name][fold[own] == 2], again.predict(X.loc[asked]), rtol=1e-6
     )
 
 
@@ -112,14 +114,14 @@ def test_too_few_trusted_rows_are_not_compared():
     X, y, _, where = table_of(60)
     where["trusted"][:] = np.arange(60) < 5
     model = CoMTRegressor().fit(X, y, **where)
-    assert compare(model, model._agents) is None
+    assert held_out(model, model._agents) is None
 
 
-def test_folds_that_a_policy_would_not_let_out_are_not_summed(tmp_path):
+def test_folds_that_a_policy_would_not_let_out_are_not_summed():
     X, y, _, where = table_of()
     model = CoMTRegressor().fit(X, y, **where)
     strict = [Agent(agent.name, agent.rows, Policy(min_rows=15)) for agent in model._agents]
-    assert compare(model, strict) is None
+    assert held_out(model, strict) is None
     assert not any(len(agent.ledger) for agent in strict)
 
 
@@ -135,7 +137,7 @@ def test_reports_are_written_for_files_and_private_to_their_owner(tmp_path):
     model = CoMTClassifier(select=0.8, select_by="loss").fit_agents(agents)
     out = tmp_path / "out"
     out.mkdir()
-    write_reports(model, out, run="one", target="y")
+    write_reports(model, out, Told(run="one", target="y"))
     for name in ("north", "south"):
         page = out / name / "report.html"
         assert stat.S_IMODE(page.stat().st_mode) == 0o600

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from comt.report.aggregate import (
 )
 from comt.report.private import AgentReport, write_agent_report
 from comt.report.private_page import rows_to_show
+from comt.validation import HeldOut, held_out, suspects
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,57 +41,63 @@ JUDGED_BY = 100_000
 REPORT = "report.html"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What only whoever started the training can tell a report."""
+
+    #: identifies the run
+    run: str = "in this process"
+    #: name of the predicted column
+    target: str = "target"
+    #: gives rows as their owner knows them; None: the features as they were fitted
+    rows: RowReader | None = None
+    #: how columns became features; (): all are numbers
+    columns: Sequence[ColumnSummary] = ()
+    #: missing values by agent
+    missing: Mapping[str, int] = field(default_factory=dict)
+    seconds: float | None = None
+    #: sentences to show to everybody
+    notes: Sequence[str] = ()
+
+
 def write_reports(
-    model: Any,
-    folder: str | Path,
-    *,
-    run: str = "in this process",
-    target: str = "target",
-    rows: RowReader | None = None,
-    cross_validate: bool = True,
+    model: Any, folder: str | Path, told: Told | None = None, *, held: HeldOut | None = None, validate: bool = True
 ) -> None:
     """Write ``report.html`` for everybody, and ``<agent>/report.html`` for the eyes of each agent.
 
     Parameters
     ----------
     model:
-        A :class:`~comt.CoMTRegressor` or :class:`~comt.CoMTClassifier` that was fitted in this process.
+        A :class:`~comt.estimators.CoMTRegressor` or :class:`~comt.estimators.CoMTClassifier` that was fitted in this process.
     folder:
         An existing folder; the agents' folders in it are made if they are missing, readable by their owner only.
-    run, target:
-        Names of the run and of the predicted column.
-    rows:
-        Gives the rows to show as their owner knows them; by default the features as they were fitted.
-    cross_validate:
-        Train again without each fifth of the trusted rows, to compare models on rows that they did not see.
+    told:
+        Names, and where to find the rows as their owners know them.
+    held:
+        What :func:`comt.validation.held_out` found, if it was asked already.
+    validate:
+        Otherwise: whether to train again without each fold of the trusted rows, so that models are compared on rows they
+        did not see.
     """
-    found = compare(model, _agents(model)) if cross_validate else None
+    agents, told = _agents(model), told or Told()
+    if held is None and validate:
+        held = held_out(model, agents)
     issues = model.issues()
-    for agent in _agents(model):
+    for agent in agents:
         private = Path(folder) / agent.name
         private.mkdir(mode=0o700, exist_ok=True)
-        own = agent_report(model, agent, issues=issues, run=run, target=target, rows=rows, compared=found)
-        write_agent_report(private / REPORT, own)
-    whole = aggregate_report(model, issues=issues, run=run, target=target, compared=found)
-    write_aggregate_report(Path(folder) / REPORT, whole)
+        write_agent_report(private / REPORT, agent_report(model, agent, issues, told, held))
+    compared = None if held is None else compare(model, agents, held)
+    write_aggregate_report(Path(folder) / REPORT, aggregate_report(model, issues, told, compared))
 
 
 def agent_report(
-    model: Any,
-    agent: Agent,
-    *,
-    issues: pd.DataFrame,
-    run: str,
-    target: str,
-    rows: RowReader | None = None,
-    compared: Comparison | None = None,
-    budget: int = 40,
-    notes: Sequence[str] = (),
+    model: Any, agent: Agent, issues: pd.DataFrame, told: Told, held: HeldOut | None = None, budget: int = 40
 ) -> AgentReport:
-    """Gather what one agent's private report shows; ``issues`` is the model's table (of all agents, or of this one)."""
+    """Gather what one agent's private report shows; ``issues`` is the model's table, of all agents or of this one."""
     import pandas as pd
 
-    training, place = model._training, [other.name for other in _agents(model)].index(agent.name)
+    preparation, place = model._training.preparation, [other.name for other in _agents(model)].index(agent.name)
     table = issues[issues["agent"] == agent.name].reset_index(drop=True)
     positions = np.asarray(model._positions[place])
     if "used" not in table.columns:
@@ -97,78 +105,60 @@ def agent_report(
     inspect = inspect_first(table, budget)
     shown = rows_to_show(table, inspect)
     order = np.argsort(positions)
-    places = order[np.searchsorted(positions, shown, sorter=order)]
-    features = rows_at(agent.rows, places)
-    effects = training.preparation.features(features)[:, : len(agent.columns)] * model.theta_[: len(agent.columns)]
-    effects *= training.preparation.target_scale
+    features = rows_at(agent.rows, order[np.searchsorted(positions, shown, sorter=order)])
+    effects = preparation.features(features)[:, : len(agent.columns)] * model.theta_[: len(agent.columns)]
     sample = spread_sample(agent.rows, JUDGED_BY)[0]
-    center, scale = _center_and_scale(training.preparation, sample)
-    joint = _joint(model, agent) if compared is None else compared.joint[agent.name]
+    center, scale = _center_and_scale(preparation, sample)
+    joint = _joint(model, agent) if held is None else held.predicted[agent.name]
+    names = list(agent.columns)
     return AgentReport(
         agent=agent.name,
-        run=run,
+        run=told.run,
         task=_task(model),
-        target=target,
+        target=told.target,
         issues=table,
-        rows=pd.DataFrame(features, index=shown, columns=list(agent.columns))
-        if rows is None
-        else rows(agent.name, shown),
+        rows=pd.DataFrame(features, index=shown, columns=names) if told.rows is None else told.rows(agent.name, shown),
         trusted_rows=len(agent.rows.trusted()[1]),
-        classes=tuple(getattr(model, "classes_", ())),
-        features=() if rows is None else agent.columns,
-        joining=worth_joining(agent.rows, joint, task=_task(model), held_out=compared is not None),
-        columns=column_findings(sample, agent.columns, center, scale, table),
+        classes=_classes(model),
+        features=tuple(column.column for column in told.columns) or agent.columns,
+        trusted_suspects=_suspects(model, agent, held),
+        joining=worth_joining(agent.rows, joint, task=_task(model), held_out=held is not None),
+        columns=column_findings(sample, names, center, scale, table),
         inspect=inspect,
-        spreads={**dict(zip(agent.columns, scale.tolist(), strict=True)), target: training.preparation.target_scale},
-        effects=pd.DataFrame(effects, index=shown, columns=list(agent.columns)),
-        notes=notes,
+        spreads={**dict(zip(names, scale.tolist(), strict=True)), told.target: float(preparation.target_scale)},
+        effects=pd.DataFrame(effects * float(preparation.target_scale), index=shown, columns=names),
+        notes=told.notes,
     )
 
 
 def aggregate_report(
-    model: Any,
-    *,
-    issues: pd.DataFrame,
-    run: str,
-    target: str,
-    compared: Comparison | None = None,
-    columns: Sequence[ColumnSummary] = (),
-    missing: Mapping[str, int] | None = None,
-    seconds: float | None = None,
-    notes: Sequence[str] = (),
+    model: Any, issues: pd.DataFrame, told: Told, compared: Comparison | None = None
 ) -> AggregateReport:
-    """Gather what the report for everybody shows: counts, scores, totals of ledgers.
-
-    ``columns`` and ``missing`` (values, by agent) come from whoever read the files; without them columns are numbers.
-    """
+    """Gather what the report for everybody shows: counts, scores, totals of ledgers."""
+    agents = _agents(model)
     flagged = issues.groupby("agent")["flagged"].sum().to_dict()
-    positions = zip(_agents(model), model._positions, strict=True)
-    used = {agent.name: int(_used(model, agent, np.asarray(rows)).sum()) for agent, rows in positions}
-    coefficients = np.ravel(model.coef_)
+    used = {
+        agent.name: int(_used(model, agent, np.asarray(rows)).sum())
+        for agent, rows in zip(agents, model._positions, strict=True)
+    }
     plain = [
         ColumnSummary(column=name, kind="number", coefficient=float(value))
-        for name, value in zip(_agents(model)[0].columns, coefficients, strict=True)
+        for name, value in zip(agents[0].columns, np.ravel(model.coef_), strict=True)
     ]
     return AggregateReport(
-        run=run,
+        run=told.run,
         task=_task(model),
-        target=target,
+        target=told.target,
         agents=[
-            _summary(agent, int(flagged.get(agent.name, 0)), used[agent.name], (missing or {}).get(agent.name, 0))
-            for agent in _agents(model)
+            _summary(agent, int(flagged.get(agent.name, 0)), used[agent.name], told.missing.get(agent.name, 0))
+            for agent in agents
         ],
         rounds=model.n_rounds_,
         certificate=model.certificate_,
         tol=model.tol,
         history=model.history_,
         curve=[
-            SelectionPoint(
-                rule=point.rule,
-                fraction=point.fraction,
-                score=point.score,
-                loss=point.loss,
-                loss_error=point.loss_error,
-            )
+            SelectionPoint(rule=point.rule, fraction=point.fraction, score=point.score)
             for point in model.selection_curve_
         ],
         selected_fraction=float(model.selected_fraction_),
@@ -177,14 +167,14 @@ def aggregate_report(
         best="" if compared is None else compared.best,
         comparison_rows=0 if compared is None else compared.rows,
         held_out=compared is not None,
-        columns=columns or plain,
+        columns=told.columns or plain,
         settings={
             name: str(value)
             for name, value in model.get_params().items()
             if value is not None and name not in ("verbose", "warm_start")
         },
-        notes=notes,
-        seconds=seconds,
+        notes=told.notes,
+        seconds=told.seconds,
     )
 
 
@@ -200,6 +190,16 @@ def _agents(model: Any) -> list[Agent]:
 
 def _task(model: Any) -> Task:
     return "regression" if getattr(model, "classes_", None) is None else "classification"
+
+
+def _classes(model: Any) -> tuple[Any, ...]:
+    return tuple(getattr(model, "classes_", ()))
+
+
+def _suspects(model: Any, agent: Agent, held: HeldOut | None) -> pd.DataFrame | None:
+    """Return the trusted rows that look wrong, where it is known which rows of the file they are."""
+    places = getattr(agent.rows, "trusted_places", None)
+    return None if held is None or places is None else suspects(held, agent.name, places, _classes(model))
 
 
 def _used(model: Any, agent: Agent, positions: NDArray[np.intp]) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from report_samples import EVIL, aggregate
 from comt import CoMTClassifier, CoMTRegressor
 from comt.report import AggregateReport, write_aggregate_report
 from comt.report.aggregate_page import page
-from comt.reporting import write_reports
+from comt.reporting import Told, write_reports
 
 
 def test_every_section_is_there():
@@ -92,7 +92,7 @@ def test_no_value_of_a_row_is_in_the_aggregate_report(tmp_path, task):
             X, np.where(y > np.median(y), "yes", "no"), agents=agents, trusted=trusted
         )
         values = list(X.ravel())
-    write_reports(model, tmp_path, target="y")
+    write_reports(model, tmp_path, Told(target="y"))
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     numbers = set(re.findall(r"\d+\.\d{3,}", text))
     assert numbers  # scores and coefficients are there

@@ -183,7 +183,7 @@ def test_accept_reject_correct_and_export(open_page):
                 "changes": {"height": 1.81, "ward": "south"},
                 "drawn": drawn[2],
             },
-            {"row": 3, "decision": "accept", "target": None, "changes": {"height": 1.7}, "drawn": drawn[3]},
+            {"row": 3, "decision": "accept", "target": "ill", "changes": {"height": 1.7}, "drawn": drawn[3]},
         ],
     }
     line(page, 0).locator("[data-choice=accept]").click()  # once more: undone

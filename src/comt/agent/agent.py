@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 from comt import rows as row_maths
 from comt.agent.answers import compute
 from comt.agent.data import PreparedRows, RowSource
+from comt.agent.gaps import table_of
 from comt.agent.gate import Gate, Policy
 from comt.agent.ledger import Entry, Ledger
 from comt.agent.sampling import FewerTrusted
+from comt.declaration import Declaration, Declare, DeclaredColumn
 from comt.errors import InputError
 from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
 from comt.queries import Answer, Query
+from comt.schema import as_text
 
 
 class Agent:
@@ -76,6 +79,29 @@ class Agent:
                 )
             return answer
 
+    def declare(self, question: Declare, round_number: int) -> Declaration:
+        """Say which columns the table has and which levels enough of its rows share; gate and ledger see it, too."""
+        with self._lock:
+            table = table_of(self)
+            least = max(question.min_count, self._gate.min_rows)
+            declaration = table.declaration(self.name, Declare(min_count=least))
+            sizes = {column.name: _told_bytes(column) for column in declaration.columns}
+            self._gate.check_declaration(question, sum(sizes.values()))
+            for column in declaration.columns:
+                self.ledger.append(
+                    Entry(
+                        agent=self.name,
+                        round=round_number,
+                        purpose=question.purpose,
+                        array=column.name,
+                        shape=(len(column.levels),),
+                        bytes=sizes[column.name],
+                        rows=column.fewest_rows,
+                        individual=True,
+                    )
+                )
+            return declaration
+
     def prepared(self, preparation: Preparation) -> PreparedRows:
         """Return the rows under a preparation; the latest one is kept."""
         if self._prepared is None or self._prepared.preparation.fingerprint != preparation.fingerprint:
@@ -116,6 +142,10 @@ class Agent:
     def scores(self, preparation: Preparation, theta: Array) -> Array:
         """x·θ of every buggy row, in prepared units."""
         return _joined([features @ theta for features, _ in self.prepared(preparation).blocks()])
+
+
+def _told_bytes(column: DeclaredColumn) -> int:
+    return sum(len(as_text(word).encode()) for word in (column.name, column.kind, *column.levels))
 
 
 def _joined(parts: list[Array]) -> Array:

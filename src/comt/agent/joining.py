@@ -36,14 +36,17 @@ def worth_joining(rows: RowSource, joint: Array, *, task: Task, held_out: bool, 
     rows:
         The agent's rows; classification targets are ±1.
     joint:
-        What the joint model says of ``rows.trusted()``, in its order: target, or log-odds of the positive class.
+        What the joint model says of ``rows.trusted()``, in its order: target, or log-odds of the positive class. Rows for
+        which it is NaN are learnt from only (rows that were reviewed because they looked bad are no fair sample).
     held_out:
         Whether ``joint`` comes from models that were trained without the rows they are asked about.
     """
     features, targets = rows.trusted()
     if joint.shape != targets.shape:
         raise InputError(f"{joint.shape} predictions were given for {targets.shape} trusted rows; give one per row.")
-    metric = METRICS[task]
+    metric, fair = METRICS[task], np.isfinite(joint)
+    unfair = features[~fair], targets[~fair]
+    features, targets, joint = features[fair], targets[fair], joint[fair]
     if not len(targets):
         return Joining(
             metric=metric,
@@ -55,9 +58,10 @@ def worth_joining(rows: RowSource, joint: Array, *, task: Task, held_out: bool, 
             verdict="too few",
         )
     buggy = spread_sample(rows, MOST_ROWS)
-    tried = [("your trusted rows alone", cross_predicted(features, targets, None, task, n_folds))]
+    tried = [("your trusted rows alone", cross_predicted(features, targets, unfair, task, n_folds))]
     if len(buggy[1]):
-        tried.append(("all your rows", cross_predicted(features, targets, buggy, task, n_folds)))
+        both = np.concatenate([unfair[0], buggy[0]]), np.concatenate([unfair[1], buggy[1]])
+        tried.append(("all your rows", cross_predicted(features, targets, both, task, n_folds)))
     own_kind, own = min(tried, key=lambda found: float(losses(found[1], targets, task).mean()))
     return Joining(
         metric=metric,

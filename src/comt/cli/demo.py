@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 N_AGENTS = 5
@@ -23,6 +24,12 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--seeds", type=int, default=10, metavar="N", help="how many random splits (default 10)")
     parser.add_argument("--json", action="store_true", help="print one machine-readable object instead of the table")
+    parser.add_argument(
+        "--files",
+        type=Path,
+        metavar="FOLDER",
+        help="instead, write two CSV files with errors in them, to try comt fit on",
+    )
     parser.set_defaults(run=run)
 
 
@@ -30,6 +37,8 @@ def run(options: argparse.Namespace) -> int:
     """Train CoMT and the simple alternatives on every seed, then print what came out."""
     from comt.errors import InputError
 
+    if options.files is not None:
+        return _write_files(options.files)
     if options.seeds < 1:
         raise InputError(f"--seeds {options.seeds} is not a positive number; use for example --seeds 10.")
     from rich.console import Console
@@ -42,6 +51,22 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(summary))
     else:
         _print(summary, console)
+    return 0
+
+
+def _write_files(folder: Path) -> int:
+    from comt.datasets.flats import write_flats
+    from comt.errors import InputError
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"--files {folder} exists and is not empty; give a new folder.")
+    if not folder.absolute().parent.is_dir():
+        raise InputError(f"--files {folder}: the folder {folder.absolute().parent} does not exist; create it first.")
+    north, south, new = write_flats(folder)
+    print(f"{north} and {south}: flats of two agencies; some prices and areas are wrong, 30 rows of each are verified.")
+    print(f"{new}: flats whose price is not known.")
+    out = folder / "run"
+    print(f"Next: comt fit {north} {south} --target price --trusted verified --drop flat --out {out}")
     return 0
 
 

@@ -31,13 +31,11 @@ class AgentSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionPoint:
-    """How well a selected fraction does on held-out trusted rows (``estimator.selection_curve_`` has these fields)."""
+    """How well a selected fraction does on held-out trusted rows."""
 
     rule: str
     fraction: float
     score: float
-    loss: float = float("nan")
-    loss_error: float = float("nan")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -113,13 +113,11 @@ def lines(
     logarithmic: bool = False,
     marked_x: tuple[float, str] | None = None,
     marked_y: tuple[float, str] | None = None,
-    errors: Sequence[float] = (),
 ) -> Markup:
-    """Draw lines over common axes; ``errors`` are standard errors of the first line's points."""
+    """Draw lines over common axes, and dashed lines at a marked x and a marked y with what they mean."""
     left, right, top, floor = 46.0, WIDTH - 10.0, 26.0, 176.0
-    xs = [x for line in drawn for x in line.x]
+    xs = [x for line in drawn for x in line.x] + ([] if marked_x is None else [marked_x[0]])
     ys = [y for line in drawn for y in line.y] + ([] if marked_y is None else [marked_y[0]])
-    ys += [y + sign * e for line in drawn[:1] for y, e in zip(line.y, errors, strict=False) for sign in (-1, 1)]
     shown = [y for y in ys if math.isfinite(y) and (y > 0 or not logarithmic)]
     if not xs or not shown:
         return figure([_text(WIDTH / 2, 40, "nothing was recorded", "tick", "middle")], 60, described)
@@ -152,22 +150,17 @@ def lines(
         body.append(_line(at(marked_x[0]), top, at(marked_x[0]), floor, "mark"))
         shift, anchor = (-5, "end") if near_end else (5, "start")
         body.append(_text(at(marked_x[0]) + shift, top + 9, marked_x[1], "tick", anchor))
-    body += _drawn(drawn, errors, at, up, logarithmic, left)
+    body += _drawn(drawn, at, up, logarithmic, left)
     return figure(body, floor + 42, described)
 
 
-def _drawn(
-    drawn: Sequence[Line], errors: Sequence[float], at: _Map, up: _Map, positive: bool, left: float
-) -> list[Markup]:
+def _drawn(drawn: Sequence[Line], at: _Map, up: _Map, positive: bool, left: float) -> list[Markup]:
+    """Draw the lines themselves and, if there are several, their names."""
     body, x_legend = [], left
-    for number, line in enumerate(drawn):
+    for line in drawn:
         points = [
             (at(x), up(y)) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y) and (y > 0 or not positive)
         ]
-        if number == 0:
-            for x, y, error in zip(line.x, line.y, errors, strict=False):
-                if math.isfinite(y) and math.isfinite(error):
-                    body.append(_line(at(x), up(y - error), at(x), up(y + error), f"stroke-{line.tone}"))
         path = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
         body.append(Markup('<polyline points="{}" class="stroke-{}"/>').format(path, line.tone))
         dots = Markup('<circle cx="{}" cy="{}" r="3" class="{}"/>')

@@ -280,7 +280,7 @@
       if (decision === "reject") return { row, decision, target: null, changes: {}, drawn };
       if (decision === "correct") return { row, decision, target, changes, drawn };
       const wanted = line.changes.filter(([, value]) => value !== null).map(([place, value]) => [data.columns[place], value]);
-      return { row, decision, target: suggestsTarget(line) ? line.suggested : null, changes: Object.fromEntries(wanted), drawn };
+      return { row, decision, target: suggestsTarget(line) ? line.suggested : line.given, changes: Object.fromEntries(wanted), drawn };
     }),
   });
   const download = () => {
