@@ -39,6 +39,9 @@ class FewerTrusted:
         self._source, self._kept = source, kept
         self.names, self.n_rows = source.names, source.n_rows
         self.blocks = source.blocks
+        fair: NDArray[np.bool_] | None = getattr(source, "scored", None)
+        #: which trusted rows are a fair sample; None: all
+        self.scored = None if fair is None else fair[kept]
 
     def trusted(self) -> Block:
         """Return the trusted rows that are left."""
