@@ -8,10 +8,11 @@ import pytest
 
 from comt import Agent, ArrayRows, CoMTClassifier, CoMTRegressor, TableRows
 from comt.agent.folds import fold_of
+from comt.agent.joining import score
 from comt.agent.tables import Verdict
 from comt.queries import TrustedScore
 from comt.schema import Column, Schema
-from comt.validation import held_out, score, suspects
+from comt.validation import held_out, suspects
 from teaching import random_data, split_agents
 
 
@@ -39,7 +40,7 @@ def test_every_row_is_predicted_by_a_model_without_it(loss_name):
         expected = asked @ np.ravel(other.coef_) + np.ravel(other.intercept_)[0]
         np.testing.assert_allclose(held.predicted[agent.name][fold == left_out], expected, rtol=1e-5, atol=1e-6)
     everything = [np.concatenate([values[a.name] for a in agents]) for values in (held.predicted, held.targets)]
-    assert held.score == score(*everything, classification=loss_name == "logistic")
+    assert held.score == score(*everything, held.task)
 
 
 def test_too_few_rows_are_not_scored():

@@ -7,7 +7,7 @@ never in a score: they are no fair sample.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,9 @@ from scipy.special import expit, ndtr
 from sklearn.base import clone
 
 from comt.agent import Agent
-from comt.agent.data import Block, RowSource
+from comt.agent.data import RowSource
 from comt.agent.folds import trusted_folds
+from comt.agent.joining import METRICS, Task, score
 from comt.problem import Array
 
 FOLDS = 5
@@ -27,23 +28,6 @@ FOLDS = 5
 LARGE = 300_000
 #: robust standard deviations, or the probability, from which a trusted row is listed as one that looks wrong itself
 SUSPECT, SURE = 4.0, 0.9
-
-
-class LeftOut:
-    """An agent's rows without some of the trusted ones; targets of a classification are ±1."""
-
-    def __init__(self, rows: RowSource, kept: NDArray[np.bool_]) -> None:
-        self.names, self.n_rows = rows.names, rows.n_rows
-        self._rows, self._kept = rows, kept
-
-    def blocks(self) -> Iterator[Block]:
-        """Yield the buggy rows."""
-        return self._rows.blocks()
-
-    def trusted(self) -> Block:
-        """Return the trusted rows that are left."""
-        features, targets = self._rows.trusted()
-        return features[self._kept], targets[self._kept]
 
 
 @dataclass(frozen=True)
@@ -58,6 +42,11 @@ class HeldOut:
     folds: int
 
     @property
+    def task(self) -> Task:
+        """What was learnt."""
+        return "classification" if self.classification else "regression"
+
+    @property
     def rows(self) -> int:
         """Number of rows that enter the score."""
         return int(sum(np.count_nonzero(mask) for mask in self.scored.values()))
@@ -65,7 +54,7 @@ class HeldOut:
     @property
     def metric(self) -> str:
         """What the score is, in words."""
-        return "share of right labels" if self.classification else "R²"
+        return METRICS[self.task]
 
     @property
     def score(self) -> float:
@@ -74,21 +63,14 @@ class HeldOut:
             np.concatenate([values[name][mask] for name, mask in self.scored.items()])
             for values in (self.predicted, self.targets)
         )
-        return score(predicted, targets, classification=self.classification)
-
-
-def score(predicted: Array, targets: Array, *, classification: bool) -> float:
-    """Return R², or the share of right labels (±1 against log-odds); NaN where it means nothing."""
-    if not len(targets):
-        return float("nan")
-    if classification:
-        return float(np.mean((predicted > 0) == (targets > 0)))
-    spread = float(np.sum((targets - targets.mean()) ** 2))
-    return 1.0 - float(np.sum((targets - predicted) ** 2)) / spread if spread > 0 else float("nan")
+        return score(predicted, targets, self.task)
 
 
 def held_out(model: Any, agents: Sequence[Agent], folds: int | None = None) -> HeldOut | None:
-    """Fit again without each fold and predict it; None if there are too few rows to leave any out.
+    """Fit again without each fold and predict it.
+
+    None if there are too few rows to leave any out, or so few at one agent that two sums would differ by fewer rows than
+    its policy lets out.
 
     Parameters
     ----------
@@ -105,10 +87,12 @@ def held_out(model: Any, agents: Sequence[Agent], folds: int | None = None) -> H
         return None
     n_folds = folds or (FOLDS if sum(agent.rows.n_rows for agent in agents) < LARGE else 2)
     fold = {agent.name: trusted_folds(agent.rows, *agent.rows.trusted(), n_folds) for agent in agents}
+    if not all(_large_enough(fold[agent.name], agent.policy.min_rows) for agent in agents):
+        return None
     predicted = {agent.name: np.full(len(fold[agent.name]), np.nan) for agent in agents}
     for left_out in range(n_folds):
         part = clone(model).set_params(verbose=0, warm_start=False)
-        rest = [Agent(agent.name, LeftOut(agent.rows, fold[agent.name] != left_out)) for agent in agents]
+        rest = [agent.with_trusted(fold[agent.name] != left_out) for agent in agents]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what there is to say was said of the fit of all rows
             part.fit_agents(rest)
@@ -147,6 +131,12 @@ def suspects(held: HeldOut | None, agent: str, places: NDArray[np.intp], classes
         given, suggested = targets, predicted
     table = pd.DataFrame({"row": places, "score": score_of, "flagged": wrong, "given": given, "suggested": suggested})
     return table[wrong].sort_values("score", ascending=False, kind="stable", ignore_index=True)[columns]
+
+
+def _large_enough(fold: NDArray[np.int64], min_rows: int) -> bool:
+    """Whether no fold of an agent is smaller than its minimum: sums with and without it would show it."""
+    sizes = np.bincount(fold[fold >= 0])
+    return not bool(((sizes > 0) & (sizes < min_rows)).any())
 
 
 def _scored(rows: RowSource) -> NDArray[np.bool_]:

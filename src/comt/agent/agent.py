@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+from numpy.typing import NDArray
 
 from comt import rows as row_maths
 from comt.agent.answers import compute
@@ -12,6 +13,7 @@ from comt.agent.data import PreparedRows, RowSource
 from comt.agent.gaps import table_of
 from comt.agent.gate import Gate, Policy
 from comt.agent.ledger import Entry, Ledger
+from comt.agent.sampling import FewerTrusted
 from comt.declaration import Declaration, Declare, DeclaredColumn
 from comt.errors import InputError
 from comt.preparation import Preparation
@@ -37,7 +39,8 @@ class Agent:
         self.name = name
         self.rows = rows
         self.ledger = Ledger()
-        self._gate = Gate(name, policy or Policy())
+        self.policy = policy or Policy()
+        self._gate = Gate(name, self.policy)
         self._prepared: PreparedRows | None = None
         self._lock = threading.Lock()
         self.store: dict[str, object] = {}
@@ -104,6 +107,12 @@ class Agent:
         if self._prepared is None or self._prepared.preparation.fingerprint != preparation.fingerprint:
             self._prepared = PreparedRows(self.rows, preparation)
         return self._prepared
+
+    def with_trusted(self, kept: NDArray[np.bool_]) -> Agent:
+        """Return the same agent, ledger and policy with only some of its trusted rows, as cross-validation needs it."""
+        fewer = Agent(self.name, FewerTrusted(self.rows, kept), self.policy)
+        fewer.ledger = self.ledger
+        return fewer
 
     # What follows is for the owner: values per row, which never pass the gate because they never go there.
 
