@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +23,12 @@ from comt.problem import Array
 from comt.report.aggregate import (
     AgentSummary,
     AggregateReport,
+    Choice,
     ColumnSummary,
     SelectionPoint,
     write_aggregate_report,
 )
-from comt.report.private import AgentReport, write_agent_report
+from comt.report.private import AgentReport, Joining, write_agent_report
 from comt.report.private_page import rows_to_show
 from comt.validation import HeldOut, held_out, suspects
 
@@ -109,7 +110,7 @@ def agent_report(
     effects = preparation.features(features)[:, : len(agent.columns)] * model.theta_[: len(agent.columns)]
     sample = spread_sample(agent.rows, JUDGED_BY)[0]
     center, scale = _center_and_scale(preparation, sample)
-    joint = _joint(model, agent) if held is None else held.predicted[agent.name]
+    joining = _joining(model, agent, held)
     names = list(agent.columns)
     return AgentReport(
         agent=agent.name,
@@ -122,7 +123,7 @@ def agent_report(
         classes=_classes(model),
         features=tuple(column.column for column in told.columns) or agent.columns,
         trusted_suspects=_suspects(model, agent, held),
-        joining=worth_joining(agent.rows, joint, task=_task(model), held_out=held is not None),
+        joining=joining,
         columns=column_findings(sample, names, center, scale, table),
         inspect=inspect,
         spreads={**dict(zip(names, scale.tolist(), strict=True)), told.target: float(preparation.target_scale)},
@@ -141,6 +142,8 @@ def aggregate_report(
         agent.name: int(_used(model, agent, np.asarray(rows)).sum())
         for agent, rows in zip(agents, model._positions, strict=True)
     }
+    chosen = getattr(model, "choice_", None)
+    weights = {} if chosen is None else dict(zip(chosen.agents, chosen.agent_weights.tolist(), strict=True))
     plain = [
         ColumnSummary(column=name, kind="number", coefficient=float(value))
         for name, value in zip(agents[0].columns, np.ravel(model.coef_), strict=True)
@@ -150,7 +153,10 @@ def aggregate_report(
         task=_task(model),
         target=told.target,
         agents=[
-            _summary(agent, int(flagged.get(agent.name, 0)), used[agent.name], told.missing.get(agent.name, 0))
+            replace(
+                _summary(agent, int(flagged.get(agent.name, 0)), used[agent.name], told.missing.get(agent.name, 0)),
+                weight=weights.get(agent.name),
+            )
             for agent in agents
         ],
         rounds=model.n_rounds_,
@@ -167,6 +173,10 @@ def aggregate_report(
         best="" if compared is None else compared.best,
         comparison_rows=0 if compared is None else compared.rows,
         held_out=compared is not None,
+        choices=[]
+        if chosen is None
+        else [Choice(choice=line.candidate, score=-line.loss, weight=line.share) for line in chosen.lines],
+        choice_reason="" if chosen is None else chosen.sentence,
         columns=told.columns or plain,
         settings={
             name: str(value)
@@ -200,6 +210,15 @@ def _suspects(model: Any, agent: Agent, held: HeldOut | None) -> pd.DataFrame | 
     """Return the trusted rows that look wrong, where it is known which rows of the file they are."""
     places = getattr(agent.rows, "trusted_places", None)
     return None if held is None or places is None else suspects(held, agent.name, places, _classes(model))
+
+
+def _joining(model: Any, agent: Agent, held: HeldOut | None) -> Joining:
+    """Compare the joint model with the agent's own on trusted rows that are a fair sample."""
+    if held is None:
+        return worth_joining(agent.rows, _joint(model, agent), task=_task(model), held_out=False)
+    fair = held.scored[agent.name]
+    rows = agent.with_trusted(fair).rows
+    return worth_joining(rows, held.predicted[agent.name][fair], task=_task(model), held_out=True)
 
 
 def _used(model: Any, agent: Agent, positions: NDArray[np.intp]) -> NDArray[np.bool_]:

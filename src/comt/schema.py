@@ -40,7 +40,7 @@ class Column:
 
     @property
     def numeric(self) -> bool:
-        """Whether its cells are numbers: true of categories that are coded as numbers, too."""
+        """Whether its cells are numbers, as they are in categories that are coded as numbers, too."""
         return self.kind == "number" or (bool(self.levels) and not isinstance(self.levels[0], str))
 
     @cached_property

@@ -19,7 +19,7 @@ from sklearn.base import clone
 
 from comt.agent import Agent
 from comt.agent.data import RowSource
-from comt.agent.folds import fold_of
+from comt.agent.folds import trusted_folds
 from comt.agent.joining import METRICS, Task, score
 from comt.problem import Array
 
@@ -86,7 +86,7 @@ def held_out(model: Any, agents: Sequence[Agent], folds: int | None = None) -> H
     if sum(np.count_nonzero(mask) for mask in scored.values()) < 2 * FOLDS:
         return None
     n_folds = folds or (FOLDS if sum(agent.rows.n_rows for agent in agents) < LARGE else 2)
-    fold = {agent.name: np.where(scored[agent.name], fold_of(*agent.rows.trusted(), n_folds), -1) for agent in agents}
+    fold = {agent.name: trusted_folds(agent.rows, *agent.rows.trusted(), n_folds) for agent in agents}
     if not all(_large_enough(fold[agent.name], agent.policy.min_rows) for agent in agents):
         return None
     predicted = {agent.name: np.full(len(fold[agent.name]), np.nan) for agent in agents}

@@ -56,6 +56,8 @@ def test_clean_constant_and_empty_columns_are_not_named():
     assert column_findings(values_of(), ["x"], CENTER, SCALE) == []
     assert column_findings(values_of(), ["x"], CENTER, np.array([np.inf])) == []
     assert column_findings(np.empty((0, 1)), ["x"], CENTER, SCALE) == []
+    ones = np.ones((400, 1))
+    assert column_findings(ones, ["x=north"], np.array([0.0]), np.array([0.1])) == []
     few = values_of()
     few[:3] = 1e6
     assert column_findings(few, ["x"], CENTER, SCALE) == []

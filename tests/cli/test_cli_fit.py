@@ -19,6 +19,7 @@ from comt import Agent, CoMTClassifier, CoMTRegressor, FileRows
 from comt.cli import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "fit-from-the-command-line.md"
+TUTORIAL = PAGE.parents[1] / "tutorial" / "two-files.md"
 # features named like columns of our own tables
 NAMES = ["row", "score", "prediction"]
 
@@ -371,18 +372,34 @@ def test_predict_refuses_in_one_sentence(folder, capsys, text, arguments, messag
     assert sorted(folder.rglob("*")) == before
 
 
+def run_console(blocks, capsys):
+    """Run every command of console blocks; what is shown after one is how its output begins."""
+    for block in blocks:
+        for part in block.split("$ comt ")[1:]:
+            command, *shown = part.splitlines()
+            capsys.readouterr()
+            assert main(shlex.split(command)) == 0
+            printed = capsys.readouterr().out.splitlines()
+            assert printed[: len(shown)] == shown
+
+
+def test_the_tutorial_of_two_files_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = TUTORIAL.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```console\n(.*?)^```", page, re.S | re.M)
+    assert len(blocks) == 5
+    run_console(blocks, capsys)
+    assert len(pd.read_csv("predictions.csv")) == 20
+    assert len(pd.read_csv("run/south/review.csv")) == 40
+
+
 def test_the_commands_of_the_page_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = PAGE.read_text(encoding="utf-8")
     exec(re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)[0], {})
     blocks = re.findall(r"^```console\n(.*?)^```", page, re.S | re.M)
-    assert len(blocks) == 3
-    for block in blocks:
-        command, *shown = block.splitlines()
-        capsys.readouterr()
-        assert main(shlex.split(command.removeprefix("$ comt "))) == 0
-        printed = capsys.readouterr().out.splitlines()
-        assert printed[: len(shown)] == shown
+    assert len(blocks) == 5
+    run_console(blocks, capsys)
     assert len(pd.read_csv("predictions.csv")) == 400
     # the prices with the wrong sign come first
     worst = pd.read_csv("run/north/issues.csv").head(20)

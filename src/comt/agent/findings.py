@@ -41,7 +41,8 @@ def column_findings(
     """
     found = {} if issues is None else _from_issues(issues)
     for index, name in enumerate(names):
-        if name not in found and np.isfinite(scale[index]) and scale[index] > 0 and len(features):
+        yes_or_no = bool(np.isin(features[:, index], (0.0, 1.0)).all())  # such a column has no unit and no outliers
+        if name not in found and np.isfinite(scale[index]) and scale[index] > 0 and len(features) and not yes_or_no:
             finding = _from_values(name, features[:, index], float(center[index]), float(scale[index]))
             if finding is not None:
                 found[name] = finding

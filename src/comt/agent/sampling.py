@@ -39,9 +39,8 @@ class FewerTrusted:
         self._source, self._kept = source, kept
         self.names, self.n_rows = source.names, source.n_rows
         self.blocks = source.blocks
-        fair: NDArray[np.bool_] | None = getattr(source, "scored", None)
-        #: which trusted rows are a fair sample; None: all
-        self.scored = None if fair is None else fair[kept]
+        scored: NDArray[np.bool_] | None = getattr(source, "scored", None)
+        self.scored = np.ones(int(kept.sum()), dtype=bool) if scored is None else scored[kept]
 
     def trusted(self) -> Block:
         """Return the trusted rows that are left."""

@@ -243,7 +243,7 @@ class TableRows(FileRows):
 
     @property
     def scored(self) -> NDArray[np.bool_]:
-        """Which trusted rows are a fair sample to score models on: not those reviewed because they looked bad."""
+        """Which trusted rows are a fair sample to score models on; those reviewed because they looked bad are not."""
         fair = np.ones(self.n_trusted, dtype=bool)
         for place, row in enumerate(self._trusted_places.tolist()):
             verdict = self._verdicts.get(row)
