@@ -129,6 +129,22 @@ class TaughtModel:
 
         return to_sklearn(self)
 
+    def _repr_html_(self) -> str:
+        """Show the model in a notebook."""
+        from comt.report import model_html
+
+        names = self.columns or tuple(f"x{i}" for i in range(len(self.coef)))
+        rows = sum(agent["rows"] for agent in self.provenance.get("agents", []))
+        facts = {
+            "columns": len(self.coef) if self.schema is None else len(self.schema.columns),
+            "agents": len(self.provenance.get("agents", [])),
+            "rows": rows,
+            "rounds": self.provenance.get("rounds", "unknown"),
+            "certificate": self.provenance.get("certificate", "unknown"),
+        }
+        title = self.task if self.schema is None else f"{self.task} of {self.schema.target}"
+        return model_html(title, facts, dict(zip(names, self.coef.tolist(), strict=True)))
+
     def save(self, path: str | Path) -> None:
         """Write ``model.json``; an existing file is replaced at once or not at all."""
         prepared = self.preparation

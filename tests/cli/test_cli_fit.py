@@ -109,7 +109,7 @@ def test_private_files_are_readable_by_their_owner_only(folder):
         os.umask(before)
     for name in ("A", "B"):
         assert stat.S_IMODE(os.stat(f"run/{name}").st_mode) == 0o700
-        for file in ("issues.csv", "ledger.csv"):
+        for file in ("issues.csv", "ledger.csv", "report.html"):
             assert stat.S_IMODE(os.stat(f"run/{name}/{file}").st_mode) == 0o600
     assert stat.S_IMODE(os.stat("run/model.json").st_mode) == 0o644
 
@@ -300,7 +300,7 @@ def test_force_replaces_an_earlier_run(folder):
     assert fit(*REGRESSION) == 0
     assert fit("--force", *REGRESSION, "--lambda-w", "7", files=["A.csv"]) == 0
     assert comt.load("run/model.json").parameters["lambda_w"] == 7.0
-    assert sorted(path.name for path in Path("run").iterdir()) == ["A", "model.json", "run.json"]
+    assert sorted(path.name for path in Path("run").iterdir()) == ["A", "model.json", "report.html", "run.json"]
     assert not any(path.name.startswith(".") for path in folder.iterdir())
     Path("empty").mkdir()
     assert fit(*REGRESSION, out="empty") == 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from comt.runs import MODEL
+from comt.runs import ISSUES, LEDGER, MODEL, REPORT
 
 if TYPE_CHECKING:
     from comt.cli.changes import Changes
@@ -50,6 +50,7 @@ def summary_of(trained: Trained, out: Path, changes: Changes | None = None) -> d
         "notes": trained.notes,
         "out": str(out),
         "model": str(out / MODEL),
+        "report": str(out / REPORT),
     }
 
 
@@ -85,10 +86,10 @@ def print_summary(summary: dict[str, Any]) -> None:
     if summary["changes"] is not None:
         _print_changes(summary["changes"])
     out = Path(summary["out"])
-    print(f"Model: {summary['model']}")
-    print(f"Private to each agent: {out / '<agent>'} with issues.csv (worst rows first) and ledger.csv")
-    first = summary["agents"][0]["name"]
-    print(f"Next: look at {out / first / 'issues.csv'}, or write a review to fill in: comt review {out / first}")
+    print(f"Model: {summary['model']}; report for everybody, without any row: {out / REPORT}")
+    print(f"Private to each agent: {out / '<agent>'} with {REPORT}, {ISSUES} (worst rows first) and {LEDGER}")
+    first = out / summary["agents"][0]["name"]
+    print(f"Next: open {first / REPORT} in a browser, or write a review to fill in: comt review {first}")
 
 
 def _print_agent(agent: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from comt.cli.progress import training_bar
@@ -33,6 +34,7 @@ class Trained:
     reason: str
     issues: pd.DataFrame
     held_out: HeldOut | None
+    seconds: float
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -58,6 +60,7 @@ def train_plan(
     from comt import CoMTClassifier, CoMTRegressor
     from comt.validation import held_out
 
+    start = monotonic()
     agents, tables = open_agents(plan, verdicts or {})
     task, reason = infer_task(plan, list(tables.values()))
     schema = agree(plan, agents) if before is None or before.schema is None else before.schema
@@ -71,13 +74,14 @@ def train_plan(
         warnings.simplefilter("always")
         with training_bar(model.tol):
             model.fit_agents(agents)
+        seconds = monotonic() - start
         issues = model.issues()
         with training_bar(model.tol, "scoring on rows left out"):
             held = held_out(model, agents)
     notes = list(dict.fromkeys([*column_notes(plan, tables, schema), *(str(warning.message) for warning in caught)]))
     if not any(table.n_trusted for table in tables.values()):
         notes.insert(0, _no_trusted(plan))
-    return Trained(model, agents, tables, schema, task, reason, issues, held, notes)
+    return Trained(model, agents, tables, schema, task, reason, issues, held, seconds, notes)
 
 
 def open_agents(plan: Plan, verdicts: Mapping[str, Mapping[int, Verdict]]) -> tuple[list[Agent], dict[str, TableRows]]:
