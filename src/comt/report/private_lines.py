@@ -95,6 +95,7 @@ def lines(
                     suggested=new,
                     target=report.target,
                     cell=suspect,
+                    size=max(sizes),
                     reasons=[(name, values[position[name]]) for name in opinions.reasons(place, new)],
                     look_at=opinions.look_at(place),
                 ),
