@@ -79,3 +79,7 @@ def test_the_issue_table_comes_first():
     assert (found.kind, found.rows) == ("feature", 2)
     assert "2 of 4 rows (50%)" in found.sentence
     assert column_findings(values_of(), ["x"], CENTER, SCALE, issues.drop(columns="kind")) == []
+    several = column_findings(
+        values_of()[:, [0, 0]], ["x", "y"], np.r_[CENTER, CENTER], np.r_[SCALE, SCALE], issues.assign(column="x, y")
+    )
+    assert [(found.column, found.rows) for found in several] == [("x", 2), ("y", 2)]

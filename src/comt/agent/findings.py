@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from comt.problem import Array
+from comt.report.kinds import columns_named
 from comt.report.private import ColumnFinding
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def column_findings(
     issues:
         The agent's issue table; its ``kind`` and ``column`` are used if it has them.
     """
-    found = {} if issues is None else _from_issues(issues)
+    found = {} if issues is None else _from_issues(issues, names)
     for index, name in enumerate(names):
         yes_or_no = bool(np.isin(features[:, index], (0.0, 1.0)).all())  # such a column has no unit and no outliers
         if name not in found and np.isfinite(scale[index]) and scale[index] > 0 and len(features) and not yes_or_no:
@@ -51,16 +52,18 @@ def column_findings(
     return sorted(found.values(), key=lambda finding: -finding.rows)
 
 
-def _from_issues(issues: pd.DataFrame) -> dict[str, ColumnFinding]:
+def _from_issues(issues: pd.DataFrame, names: Sequence[str]) -> dict[str, ColumnFinding]:
     if not {"kind", "column", "flagged"} <= set(issues.columns):
         return {}
     named = issues[issues["flagged"].astype(bool) & (issues["column"].fillna("") != "")]
     found: dict[str, ColumnFinding] = {}
-    for (column, kind), lines in named.groupby(["column", "kind"], sort=False):
-        if column not in found or len(lines) > found[column].rows:
-            share = len(lines) / len(issues)
-            sentence = f"{len(lines):,} of {len(issues):,} rows ({share:.0%}) look wrong because of this column."
-            found[str(column)] = ColumnFinding(column=str(column), kind=str(kind), rows=len(lines), sentence=sentence)
+    counts: dict[tuple[str, str], int] = {}
+    for (text, kind), lines in named.groupby(["column", "kind"], sort=False):
+        for column in columns_named(str(text), names):
+            counts[column, str(kind)] = counts.get((column, str(kind)), 0) + len(lines)
+    for (column, kind), rows in sorted(counts.items(), key=lambda item: item[1]):  # the kind of most rows comes last
+        sentence = f"{rows:,} of {len(issues):,} rows ({rows / len(issues):.0%}) look wrong because of this column."
+        found[column] = ColumnFinding(column=column, kind=kind, rows=rows, sentence=sentence)
     return found
 
 
