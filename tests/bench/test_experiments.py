@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from comt.baselines import BASELINES
+from comt.baselines.rounds import BoostedUpdate
 from comt.bench import paper, robustness
 from comt.bench.methods import Candidate, CoMT, fair_candidates, other_candidates, paper_candidates
 from comt.bench.render import render
@@ -31,14 +32,14 @@ def test_every_method_gets_at_most_the_same_budget(task):
 
 @pytest.mark.parametrize(("task", "table"), [("regression", "regression"), ("classification", "flips")])
 def test_every_competitor_is_in_one_of_the_paper_s_tables(task, table):
-    names = [c.name for c in (*paper_candidates(task, table), *other_candidates(task, table))]
+    names = [c.name for c in (*paper_candidates(table), *other_candidates(task, table))]
     assert {name for name, kind in BASELINES.items() if task in kind.tasks} <= set(names)
     assert len(names) == len(set(names))
 
 
 def test_comt_has_the_same_settings_in_all_cells_of_a_table():
-    for table, task in (("regression", "regression"), ("features", "classification"), ("flips", "classification")):
-        first, second = (paper_candidates(task, table) for _ in range(2))
+    for table in ("regression", "features", "flips"):
+        first, second = (paper_candidates(table) for _ in range(2))
         assert [c.settings for c in first] == [c.settings for c in second]
         assert all(len(c.settings) == 1 for c in first)
         assert all(getattr(c.settings[0], "lambda_w", 100.0) == 100.0 for c in first)
@@ -64,6 +65,33 @@ def test_held_out_rows_take_no_part_in_the_fit():
     data = small()
     fit_tuned(Candidate("spy", (Spy(), Spy(lambda_w=2.0))), data.agents, data.task, 0)
     assert seen == [16] * 10 + [20]
+
+
+def test_the_path_s_point_is_chosen_with_the_setting():
+    data = small("classification", "wrong_agents", n_trusted=40)
+    (candidate,) = fair_candidates("classification", 400, 40, ["DUTI"])
+    model = fit_tuned(candidate, data.agents, data.task, 0)
+    assert 0 <= model.found["point"] < 12
+    along = [m.coef for s in candidate.settings for m in s.fit_path(data.agents, data.task)]
+    assert any(np.array_equal(model.coef, coef) for coef in along)
+
+
+def test_a_boosted_update_reaches_the_methods_that_combine_updates_only():
+    data = small("classification", "malicious_agent")
+    names = ["FedAvg", "Krum", "Buggy-only", "CoMT"]
+    attack = BoostedUpdate(data.malicious, 5.0)
+    attacked, untouched = (fair_candidates("classification", 400, 20, names, a) for a in (attack, None))
+    changed = {}
+    for with_attack, without in zip(attacked, untouched, strict=True):
+        models = [c.settings[0].fit(data.agents, data.task).coef for c in (with_attack, without)]
+        changed[with_attack.name] = not np.allclose(*models, atol=1e-6)
+    assert changed == {"FedAvg": True, "Krum": False, "Buggy-only": False, "CoMT": False}
+
+
+def test_trusted_rows_can_all_be_at_one_agent():
+    job = {"experiment": "robustness", "data": "regression", "corruption": "trusted_at_one_agent"}
+    data = robustness.draw({**job, "noise": 0.0, "trusted": 20, "seed": 0})
+    assert [len(a.trusted_targets) for a in data.agents] == [20, 0, 0, 0, 0]
 
 
 def test_scores():
@@ -140,7 +168,7 @@ def test_paper_page_has_the_printed_number_beside_ours(tmp_path):
     lines = []
     for seed in range(3):
         data = paper.cell("flips", 0.4, 0.5, seed, n_rows=2_000)
-        chosen = [c for c in paper_candidates("classification", "flips") if c.name in ("CoMT", "TI-only", "Buggy-only")]
+        chosen = [c for c in paper_candidates("flips") if c.name in ("CoMT", "TI-only", "Buggy-only")]
         lines += score_methods({**job, "seed": seed}, data, chosen)
     Store(tmp_path / "paper_paper.csv").add(lines)
     (page,) = render(tmp_path)

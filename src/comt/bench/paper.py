@@ -66,7 +66,7 @@ def work(job: Line) -> list[Line]:
     """Run all methods of one cell and seed."""
     data = cell(job["data"], float(job["noise"]), float(job["trusted"]), int(job["seed"]))
     if job["protocol"] == "paper":
-        candidates = paper_candidates(data.task, job["data"])
+        candidates = paper_candidates(job["data"])
     elif job["protocol"] == "others":
         candidates = other_candidates(data.task, job["data"])
     else:
@@ -99,7 +99,7 @@ def run_scaling(folder: Path) -> None:
                 if store.has(line):
                     continue
                 data = cell(table, 0.6, 0.5, seed, n_rows=n)
-                candidate = paper_candidates(data.task, table)[0]
+                candidate = paper_candidates(table)[0]
                 start = time.perf_counter()
                 model = candidate.settings[0].fit(data.agents, data.task)
                 store.add([{**line, "seconds": time.perf_counter() - start, "rounds": model.found["rounds"]}])
