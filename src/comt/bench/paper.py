@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from comt import __version__
+from comt.baselines import BASELINES
 from comt.baselines.base import Task
 from comt.bench.methods import fair_candidates, other_candidates, paper_candidates
 from comt.bench.store import Line, Store, run_jobs, score_methods
@@ -29,18 +31,18 @@ FAIR = (
     "GLC",
     "FLTrust",
     "Learning to reweight",
+    "DUTI",
 )
 
 
 def cell(table: str, noise: float, eta: float, seed: int, n_rows: int = 50_000) -> FederatedData:
     """Draw one repetition of one cell; the data change with the seed, as in the paper."""
-    task: Task = "regression" if table == "regression" else "classification"
     corruption: Corruption
     if table == "flips":
         corruption = LabelFlips(fraction=noise)
     else:
         corruption = GaussianNoise(theta_features=noise, theta_targets=noise if table == "regression" else 0.0)
-    return paper_federation(task, corruption=corruption, eta=eta, n_rows=n_rows, seed=seed)
+    return paper_federation(_task(table), corruption=corruption, eta=eta, n_rows=n_rows, seed=seed)
 
 
 def jobs(protocol: str, seeds: int) -> list[Line]:
@@ -62,18 +64,29 @@ def jobs(protocol: str, seeds: int) -> list[Line]:
     ]
 
 
+def methods(protocol: str, table: str) -> list[str]:
+    """Return the names of a protocol's methods in one table."""
+    task = _task(table)
+    if protocol == "fair":
+        return [name for name in FAIR if name not in BASELINES or task in BASELINES[name].tasks]
+    candidates = paper_candidates(table) if protocol == "paper" else other_candidates(task, table)
+    return [candidate.name for candidate in candidates]
+
+
 def work(job: Line) -> list[Line]:
-    """Run all methods of one cell and seed."""
-    data = cell(job["data"], float(job["noise"]), float(job["trusted"]), int(job["seed"]))
+    """Run the job's methods on one cell and seed."""
+    names = job.pop("names")
+    table = job["data"]
+    data = cell(table, float(job["noise"]), float(job["trusted"]), int(job["seed"]))
     if job["protocol"] == "paper":
-        candidates = paper_candidates(job["data"])
+        candidates = paper_candidates(table)
     elif job["protocol"] == "others":
-        candidates = other_candidates(data.task, job["data"])
+        candidates = other_candidates(data.task, table)
     else:
         n_rows = sum(len(a.targets) for a in data.agents)
         n_trusted = sum(len(a.trusted_targets) for a in data.agents)
-        candidates = fair_candidates(data.task, n_rows, n_trusted, FAIR)
-    return score_methods(job, data, candidates)
+        candidates = fair_candidates(data.task, n_rows, n_trusted, names)
+    return score_methods(job, data, [candidate for candidate in candidates if candidate.name in names])
 
 
 def run_tables(folder: Path, protocol: str, seeds: int, processes: int) -> None:
@@ -82,9 +95,16 @@ def run_tables(folder: Path, protocol: str, seeds: int, processes: int) -> None:
     Protocols: ``"paper"`` (its methods, its setting), ``"others"`` (all other competitors, same setting), ``"fair"``.
     """
     store = Store(folder / f"paper_{protocol}.csv")
-    everywhere = "Local-only" if protocol == "others" else "CoMT"  # a method that every cell has
-    todo = [job for job in jobs(protocol, seeds) if not store.has({**job, "method": everywhere})]
+    todo = []
+    for job in jobs(protocol, seeds):
+        missing = [name for name in methods(protocol, job["data"]) if not store.has({**job, "method": name})]
+        if missing:
+            todo.append({**job, "names": missing})
     run_jobs(store, todo, work, processes=processes, title=f"paper tables ({protocol} protocol)")
+
+
+def _task(table: str) -> Task:
+    return "regression" if table == "regression" else "classification"
 
 
 def run_scaling(folder: Path) -> None:
@@ -133,10 +153,10 @@ def convergence(folder: Path, rounds: int = 300) -> None:
             except ConvergenceError as error:
                 history = error.history
             lines += [
-                {"data": name, "solver": solver, "round": i + 1, "objective": h["objective"]}
+                {"data": name, "solver": solver, "seed": 0, "round": i + 1, "objective": h["objective"]}
                 for i, h in enumerate(history)
             ]
-    pd.DataFrame(lines).to_csv(folder / "paper_convergence.csv", index=False)
+    pd.DataFrame(lines).assign(version=__version__).to_csv(folder / "paper_convergence.csv", index=False)
 
 
 def fraction_curves(folder: Path, seeds: int = 5) -> None:
@@ -158,4 +178,4 @@ def fraction_curves(folder: Path, seeds: int = 5) -> None:
                     model = method.fit(data.agents, data.task)
                     value = score(data.task, data.test_targets, model.predict(data.test_features))
                     lines.append({"data": table, "rule": rule, "fraction": fraction, "seed": seed, "score": value})
-    pd.DataFrame(lines).to_csv(folder / "paper_fractions.csv", index=False)
+    pd.DataFrame(lines).assign(version=__version__).to_csv(folder / "paper_fractions.csv", index=False)

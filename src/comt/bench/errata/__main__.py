@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from comt.bench.errata import run_all
+from comt.bench import errata
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -14,7 +14,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Compute the numbers of the errata page.")
     parser.add_argument("--out", type=Path, default=Path("docs/explanation/errata_numbers.json"))
     out: Path = parser.parse_args(arguments).out
-    out.write_text(json.dumps(run_all(), indent=2) + "\n", encoding="utf-8")
+    out.write_text(json.dumps(errata.run_all(), indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
