@@ -11,6 +11,8 @@ from comt.baselines.rounds import BoostedUpdate
 from comt.bench import paper, robustness
 from comt.bench.methods import Candidate, CoMT, fair_candidates, other_candidates, paper_candidates
 from comt.bench.render import render
+from comt.bench.render_differences import WHY, printed_cells, real_differences
+from comt.bench.render_verdicts import against_everybody, where_the_simple_choice_wins
 from comt.bench.store import Store, score_methods
 from comt.bench.tuning import fit_tuned, score
 from comt.datasets import noisy_federation
@@ -175,3 +177,43 @@ def test_paper_page_has_the_printed_number_beside_ours(tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "0.82 / 0.86 / 0.89" in text  # the three printed blocks
     assert "Who wins, paired over seeds" in text
+    assert "Times of every method" in text
+    assert (
+        "| flips | TI-only | " in text.partition("Where we differ")[2]
+    )  # further than .02 from the print, and explained
+
+
+def test_every_printed_method_that_differs_has_a_reason():
+    for table in ("regression", "features", "flips"):
+        for _, _, method in printed_cells(table):
+            assert (table, method) in WHY
+
+
+def _lines(shift, seeds):
+    rng = np.random.default_rng(0)
+    noise = rng.normal(scale=0.01, size=(seeds, 2))
+    base = {"data": "d", "corruption": "c", "noise": 1.0}
+    return pd.DataFrame(
+        {**base, "trusted": cell, "seed": seed, "method": method, "score": 0.5 + extra + noise[seed, cell]}
+        for seed in range(seeds)
+        for cell in (0, 1)
+        for method, extra in (("CoMT", 0.0), ("TI-only", shift), ("Buggy-only", -0.2))
+    )
+
+
+def test_words_rest_on_paired_tests():
+    better = against_everybody(_lines(0.03, 12))
+    assert "| d | TI-only | -0.030 | 0 / 2 of 2 | 0 of 12 | 0.001 | worse |" in better
+    assert "| d | Buggy-only | +0.200 | 2 / 0 of 2 | 12 of 12 | 0.001 | better |" in better
+    assert against_everybody(_lines(0.03, 5)).count("not told apart") == 2  # too few seeds for any word
+    said = where_the_simple_choice_wins(_lines(0.03, 12))
+    assert "TI-only beats CoMT in 2 cells: d at noise 1 with 0 % trusted (+0.030)" in said
+    assert "Buggy-only beats CoMT in 0 cells." in said
+
+
+def test_the_paper_s_real_data_stand_beside_ours():
+    cell = {"data": "CPUSMALL", "corruption": "gaussian_noise", "noise": 1.5, "trusted": 400, "seed": 0}
+    results = pd.DataFrame([{**cell, "method": m, "score": v} for m, v in (("CoMT", 0.688), ("REWLSE", 0.2))])
+    text = real_differences(results)
+    assert "| CPUSMALL noise 1.5 eta 5% | CoMT | 0.688 | 0.71 |" in text
+    assert "| CPUSMALL noise 1.5 eta 5% | REWLSE | 0.200 | 0.58 |" in text

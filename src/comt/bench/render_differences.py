@@ -1,0 +1,112 @@
+"""Every printed number that ours differs from by more than .02, and why."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from comt.bench import published
+from comt.bench.render_tables import markdown
+
+TOLERANCE = 0.02
+#: our names of the methods that the paper's tables have, by table
+PRINTED = {"robust-LR (printed rLR)": "RoLR", "robust-LR (printed RloR)": "rLR"}
+NAMES: dict[str, published.TableName] = {
+    "regression": "table_regression_r2",
+    "features": "table_features_auc",
+    "flips": "table_flips_auc",
+}
+_LEVELS = (
+    "Protocol: the level of an AUC depends on where the cluster centres fall, which the paper does not say; compare "
+    "orderings."
+)
+_FEATURES = f"{_LEVELS} The print mostly rises with the noise, which no method's rows can explain."
+_BLOCKS = f"{_LEVELS} The print's three blocks describe one experiment and differ among themselves by up to .17."
+_SWAPPED = " The print swaps the names of the two robust regressions (E8)."
+_GAMMA = (
+    "Ours is better because γ is chosen on held-out trusted rows, and repaired and trusted rows are fitted together."
+)
+WHY = {
+    (
+        "regression",
+        "CoMT",
+    ): "Protocol: no single setting is flat in the noise as the print is; with 50 trusted rows λ_w = 100 "
+    "holds the solution near the buggy rows' attenuated model. The paper does not state λ_α, λ_Z.",
+    (
+        "regression",
+        "CoMT-subset",
+    ): "Erratum E5: solved exactly, crafting moves the model by far less than the print's .03, and "
+    "not for the better. At noise 1.2 with 50 trusted rows: as CoMT.",
+    (
+        "regression",
+        "TI-only",
+    ): "Protocol: λ_w = 100 is inferred from this column, which asks for 102 to 131; and the print falls "
+    "with a noise that TI-only never sees.",
+    ("regression", "DUTI"): f"{_GAMMA} The paper does not say how it chose γ.",
+    (
+        "regression",
+        "REWLSE",
+    ): "The print rises with trusted rows that the method has no place for; on 20,000 rows of symmetric "
+    "noise ours is as good as least squares (errata, what the tables cannot be).",
+    ("features", "CoMT"): _FEATURES,
+    ("features", "CoMT-subset"): _FEATURES,
+    ("features", "TI-only"): _FEATURES,
+    ("features", "RoLR"): _FEATURES + _SWAPPED,
+    ("flips", "CoMT"): _BLOCKS,
+    ("flips", "CoMT-subset"): _BLOCKS,
+    ("flips", "TI-only"): _BLOCKS,
+    ("flips", "DUTI"): f"{_BLOCKS} {_GAMMA}",
+    ("flips", "rLR"): _BLOCKS + _SWAPPED,
+}
+
+
+def printed_cells(table: str) -> dict[tuple[float, float, str], list[published.Cell]]:
+    """Return the printed cells by (noise, η, our method name); the three flip blocks are one experiment."""
+    found: dict[tuple[float, float, str], list[published.Cell]] = {}
+    for cell in published.table(NAMES[table]):
+        noise = 0.4 if table == "flips" else cell.noise
+        found.setdefault((noise, cell.eta_percent, PRINTED.get(cell.method, cell.method)), []).append(cell)
+    return found
+
+
+def differences(results: pd.DataFrame) -> str:
+    """Return one line per table and method with a number further than .02 from the print."""
+    ours = results.groupby(["data", "noise", "trusted", "method"])["score"].mean()
+    lines = []
+    for table in NAMES:
+        by_method: dict[str, list[float]] = {}
+        for (noise, eta, method), cells in printed_cells(table).items():
+            if (table, noise, eta, method) in ours.index:
+                found = float(ours[(table, noise, eta, method)])
+                by_method.setdefault(method, []).extend(found - cell.mean for cell in cells)
+        for method, gaps in by_method.items():
+            far = [gap for gap in gaps if abs(gap) > TOLERANCE]
+            if far:
+                spread = f"{min(far):+.2f} to {max(far):+.2f}" if len(far) > 1 else f"{far[0]:+.2f}"
+                lines.append([table, method, f"{len(far)} of {len(gaps)}", spread, WHY[(table, method)]])
+    head = ["table", "method", "numbers beyond .02", "ours − print", "why"]
+    return "## Where we differ from the print by more than .02, and why\n\n" + markdown(head, lines)
+
+
+#: (data, corruption, noise, trusted rows) of ours that is nearest to a setting of the paper's text
+REAL = {
+    "CPUSMALL noise 1.5 eta 5%": ("CPUSMALL", "gaussian_noise", 1.5, 400),
+    "IJCNN features noise 1.5 eta 1%": ("IJCNN", "feature_noise", 1.5, 500),
+    "IJCNN label flips eta 1%": ("IJCNN", "label_flips", 0.4, 500),
+}
+REAL_NAMES = {"robust regression (printed rLR)": "REWLSE", "robust logistic (printed RloR)": "RoLR"}
+
+
+def real_differences(results: pd.DataFrame) -> str:
+    """Return the paper's numbers on real data beside ours in the nearest cell."""
+    ours = results.groupby(["data", "corruption", "noise", "trusted", "method"])["score"].mean()
+    lines = []
+    for line in published.real_and_scaling():
+        if line["setting"] not in REAL:
+            continue
+        cell = REAL[line["setting"]]
+        rivals = ("TI-only", "DUTI", "RoLR", "rLR") if line["method"] == "every baseline" else (line["method"],)
+        for rival in rivals:
+            name = REAL_NAMES.get(rival, rival)
+            if (*cell, name) in ours.index:
+                lines.append([line["setting"], name, f"{float(ours[(*cell, name)]):.3f}", line["value"]])
+    return markdown(["the paper's setting", "method", "ours, tuned alike", "print"], lines) if lines else ""
