@@ -156,6 +156,14 @@ def test_the_paper_s_cells_are_drawn_as_described():
     noisy = paper.cell("regression", 1.2, 1.0, seed=0, n_rows=5_000)
     assert np.concatenate(noisy.wrong_cells).all()
     assert len(paper.jobs("paper", 20)) == (9 + 9 + 3) * 20
+    assert len(paper.jobs("sum", 20)) == (9 + 9) * 20
+    mean, total = (
+        paper.cell("features", 0.6, 1.0, seed=0, n_rows=2_000, reading=reading) for reading in ("mean", "sum")
+    )
+    added = [
+        np.concatenate([a.features - c for a, c in zip(d.agents, d.clean_features, strict=True)]) for d in (mean, total)
+    ]
+    assert added[1].std() == pytest.approx(10 * added[0].std(), rel=0.01)
 
 
 def test_paper_page_has_the_printed_number_beside_ours(tmp_path):

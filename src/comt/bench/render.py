@@ -18,6 +18,10 @@ VERDICTS = (
     "Wilcoxon's signed-rank test over seeds, each seed averaged over its cells (they share rows); p after Holm's correction "
     "for the lines of one data set. *Better* and *worse* stand where p < .05; five seeds can never reach that.\n"
 )
+OTHER_READING = (
+    "The paper calls the scale of its noise an average and writes a sum (erratum E12). Scaled by the mean sum of a row's "
+    "|x|, noise on features is ten times as large.\n"
+)
 
 
 def render(folder: Path) -> list[Path]:
@@ -58,9 +62,12 @@ def _paper(folder: Path) -> str | None:
     for table, title in titles.items():
         parts += [f"## {title}\n", _paper_table(results, table)]
     others, fair = _read(folder / "paper_others.csv"), _read(folder / "paper_fair.csv")
+    other_reading = _read(folder / "paper_sum.csv")
     protocols = {"paper": results}
     parts += [differences(results), "## Who wins, paired over seeds\n", VERDICTS, against_everybody(results)]
     parts += [where_the_simple_choice_wins(results)]
+    if other_reading is not None:
+        parts += ["## The other reading of the noise\n", OTHER_READING, origin(other_reading), _means(other_reading)]
     if others is not None:
         protocols["others"] = others
         parts += ["## Competitors the paper does not have, in its setting\n", origin(others), _means(others)]
