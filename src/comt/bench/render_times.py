@@ -5,14 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from comt.bench.published import REPEATS
 from comt.bench.render_differences import NAMES, printed_cells
 from comt.bench.render_tables import markdown
 
 
 def seconds_by_method(results: pd.DataFrame) -> pd.Series:
     """Return seconds: the fastest seed of each cell, as a busy machine only adds to them, then the median cell."""
-    by_cell = results.groupby(["data", "method", "corruption", "noise", "trusted"], sort=False)["seconds"].min()
-    return by_cell.groupby(level=["data", "method"], sort=False).median()
+    return _fastest(results).groupby(level=["data", "method"], sort=False).median()
+
+
+def _fastest(results: pd.DataFrame) -> pd.Series:
+    return results.groupby(["data", "method", "corruption", "noise", "trusted"], sort=False)["seconds"].min()
 
 
 def times(protocols: dict[str, pd.DataFrame]) -> str:
@@ -29,9 +33,12 @@ def times(protocols: dict[str, pd.DataFrame]) -> str:
                 beside = "" if theirs is None else f" *({theirs:.0f})*"
                 line.append("–" if mine is None else f"{mine:.2f}{beside}")
             lines.append(line)
+    whole = {protocol: REPEATS * float(_fastest(results).sum()) / 2 / 60 for protocol, results in protocols.items()}
     note = (
         "Seconds of one core: the fastest seed of each cell, then the median cell; the fair protocol's include tuning. "
-        "In italics the print's median.\n\n"
+        f"In italics the print's median. {REPEATS} repetitions of all cells on two cores add up to "
+        + ", ".join(f"{minutes:.0f} minutes ({protocol})" for protocol, minutes in whole.items())
+        + ".\n\n"
     )
     return "## Times of every method\n\n" + note + markdown(["protocol", "method", *NAMES], lines)
 
