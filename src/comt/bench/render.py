@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from comt.bench import published, render_figures
-from comt.bench.render_comparison import against_the_simple_choice, comparison
+from comt.bench.render_comparison import against_the_simple_choice, comparison, notes
 from comt.bench.render_differences import differences, printed_cells, real_differences
 from comt.bench.render_tables import markdown, origin
 from comt.bench.render_times import times
@@ -88,8 +88,8 @@ def _methods(folder: Path, name: str) -> str | None:
     parts = [origin(results), against_the_simple_choice(results)]
     if name == "real" and (beside := real_differences(results)):
         parts += ["## Beside the paper's numbers\n", beside]
-    parts += [comparison(results), "## Paired over seeds\n", VERDICTS, against_everybody(results)]
-    return "\n".join(parts)
+    parts += [notes(results), comparison(results), "## Paired over seeds\n", VERDICTS, against_everybody(results)]
+    return "\n".join(part for part in parts if part)
 
 
 def _paper_table(results: pd.DataFrame, table: str) -> str:
