@@ -28,15 +28,15 @@ _GAMMA = (
 #: by table and method
 WHY = {
     "regression": {
-        "CoMT": "Protocol: with 50 trusted rows at noise 1.2, λ_w = 100 holds the solution near the buggy rows' attenuated model, "
-        "where the print is flat in the noise. The other reading of the noise (below) is flatter, but lower.",
-        "CoMT-subset": "Erratum E5: solved exactly, crafting moves the model by far less than the print's .03, and not for the "
-        "better. At noise 1.2 with 50 trusted rows: as CoMT.",
-        "TI-only": "Protocol: λ_w = 100 is inferred from this column, which asks for 102 to 131; and the print falls with a noise "
-        "that TI-only never sees.",
+        "CoMT": "Protocol: with 50 trusted rows at noise 1.2, λ_w = 100 holds the solution near the buggy rows' "
+        "attenuated model; the print is flat in the noise. The other reading of the noise (below) is flatter, but lower.",
+        "CoMT-subset": "Erratum E5: solved exactly, crafting moves the model by far less than the print's .03, and not "
+        "for the better. At noise 1.2 with 50 trusted rows: as CoMT.",
+        "TI-only": "Protocol: λ_w = 100 is inferred from this column, which asks for 102 to 131; and the print falls with "
+        "a noise that TI-only never sees.",
         "DUTI": f"{_GAMMA} The paper does not say how it chose γ.",
-        "REWLSE": "The print rises with trusted rows that the method has no place for; on 20,000 rows of symmetric noise ours is "
-        "as good as least squares (errata, what the tables cannot be).",
+        "REWLSE": "The print rises with trusted rows that the method has no place for; on 20,000 rows of symmetric "
+        "noise ours is as good as least squares (errata, what the tables cannot be).",
     },
     "features": {
         "CoMT": _FEATURES,
