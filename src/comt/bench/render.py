@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from comt.bench import published, render_figures
+from comt.bench import published, real_as_printed, render_figures
 from comt.bench.render_comparison import against_the_simple_choice, comparison, notes
 from comt.bench.render_differences import differences, printed_cells, real_differences
 from comt.bench.render_tables import markdown, origin
@@ -86,8 +86,10 @@ def _methods(folder: Path, name: str) -> str | None:
     if results is None:
         return None
     parts = [origin(results), against_the_simple_choice(results)]
-    if name == "real" and (beside := real_differences(results)):
-        parts += ["## Beside the paper's numbers\n", beside]
+    if name == "real":
+        as_printed = _read(folder / real_as_printed.FILE)
+        parts += ["## Beside the paper's numbers\n", "" if as_printed is None else origin(as_printed)]
+        parts += [real_differences(results, as_printed)]
     parts += [notes(results), comparison(results), "## Paired over seeds\n", VERDICTS, against_everybody(results)]
     return "\n".join(part for part in parts if part)
 

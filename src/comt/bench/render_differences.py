@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from comt.bench import published
+from comt.bench.real_as_printed import CELLS
 from comt.bench.render_tables import markdown
 
 TOLERANCE = 0.02
@@ -82,26 +83,27 @@ def differences(results: pd.DataFrame) -> str:
     return "## Where we differ from the print by more than .02, and why\n\n" + markdown(head, lines)
 
 
-#: (data, corruption, noise, trusted rows) of ours that is nearest to a setting of the paper's text
-REAL = {
-    "CPUSMALL noise 1.5 eta 5%": ("CPUSMALL", "gaussian_noise", 1.5, 400),
-    "IJCNN features noise 1.5 eta 1%": ("IJCNN", "feature_noise", 1.5, 500),
-    "IJCNN label flips eta 1%": ("IJCNN", "label_flips", 0.4, 500),
-}
 REAL_NAMES = {"robust regression (printed rLR)": "REWLSE", "robust logistic (printed RloR)": "RoLR"}
 
 
-def real_differences(results: pd.DataFrame) -> str:
-    """Return the paper's numbers on real data beside ours in the nearest cell."""
-    ours = results.groupby(["data", "corruption", "noise", "trusted", "method"])["score"].mean()
+def real_differences(fair: pd.DataFrame, as_printed: pd.DataFrame | None) -> str:
+    """Return the paper's numbers on real data beside ours in the same cell, in its setting and tuned."""
+    protocols = [fair] if as_printed is None else [as_printed, fair]
+    cell_of = ["data", "corruption", "noise", "trusted", "method"]
+    ours = [results.groupby(cell_of)["score"].mean() for results in protocols]
     lines = []
     for line in published.real_and_scaling():
-        if line["setting"] not in REAL:
+        if line["setting"] not in CELLS:
             continue
-        cell = REAL[line["setting"]]
-        rivals = ("TI-only", "DUTI", "RoLR", "rLR") if line["method"] == "every baseline" else (line["method"],)
-        for rival in rivals:
-            name = REAL_NAMES.get(rival, rival)
-            if (*cell, name) in ours.index:
-                lines.append([line["setting"], name, f"{float(ours[(*cell, name)]):.3f}", line["value"]])
-    return markdown(["the paper's setting", "method", "ours, tuned alike", "print"], lines) if lines else ""
+        cell, _ = CELLS[line["setting"]]
+        beside = {line["method"]: line["value"]}
+        if line["method"] == "every baseline":
+            beside = dict.fromkeys(("TI-only", "DUTI", "RoLR", "rLR"), line["value"])
+        if line["method"] == "CoMT":
+            beside["Buggy-only"] = "not shown"
+        for method, value in beside.items():
+            name = REAL_NAMES.get(method, method)
+            means = [scores.get((*cell, name)) for scores in ours]
+            lines.append([line["setting"], name, value, *("–" if m is None else f"{m:.3f}" for m in means)])
+    headings = ["ours, tuned alike"] if as_printed is None else ["ours in its setting", "ours, tuned alike"]
+    return markdown(["the paper's setting", "method", "print", *headings], lines)

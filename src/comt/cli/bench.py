@@ -78,7 +78,7 @@ def _scaling(options: argparse.Namespace) -> int:
 
 
 def _comparison(options: argparse.Namespace) -> int:
-    from comt.bench import robustness
+    from comt.bench import real_as_printed, robustness
     from comt.errors import InputError
 
     known = (*robustness.METHODS, *robustness.ON_REQUEST)
@@ -86,6 +86,8 @@ def _comparison(options: argparse.Namespace) -> int:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise InputError(f"--methods {unknown[0]!r} is unknown; choose among {', '.join(known)}.")
+    if options.experiment == "real" and not options.methods:
+        real_as_printed.run(options.out, options.seeds, options.processes)
     robustness.run(options.experiment, options.out, options.seeds, options.processes, names)
     return _render(options)
 
