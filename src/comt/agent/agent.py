@@ -5,17 +5,22 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+from numpy.typing import NDArray
 
 from comt import rows as row_maths
 from comt.agent import choosing  # noqa: F401 (registers its answers)
 from comt.agent.answers import compute
 from comt.agent.data import PreparedRows, RowSource
+from comt.agent.gaps import table_of
 from comt.agent.gate import Gate, Policy
 from comt.agent.ledger import Entry, Ledger
+from comt.agent.sampling import FewerTrusted
+from comt.declaration import Declaration, Declare, DeclaredColumn
 from comt.errors import InputError
 from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
 from comt.queries import Answer, Query
+from comt.schema import as_text
 
 
 class Agent:
@@ -35,7 +40,8 @@ class Agent:
         self.name = name
         self.rows = rows
         self.ledger = Ledger()
-        self._gate = Gate(name, policy or Policy())
+        self.policy = policy or Policy()
+        self._gate = Gate(name, self.policy)
         self._prepared: PreparedRows | None = None
         self._lock = threading.Lock()
         self.store: dict[str, object] = {}
@@ -74,11 +80,40 @@ class Agent:
                 )
             return answer
 
+    def declare(self, question: Declare, round_number: int) -> Declaration:
+        """Say which columns the table has and which levels enough of its rows share; gate and ledger see it, too."""
+        with self._lock:
+            table = table_of(self)
+            least = max(question.min_count, self._gate.min_rows)
+            declaration = table.declaration(self.name, Declare(min_count=least))
+            sizes = {column.name: _told_bytes(column) for column in declaration.columns}
+            self._gate.check_declaration(question, sum(sizes.values()))
+            for column in declaration.columns:
+                self.ledger.append(
+                    Entry(
+                        agent=self.name,
+                        round=round_number,
+                        purpose=question.purpose,
+                        array=column.name,
+                        shape=(len(column.levels),),
+                        bytes=sizes[column.name],
+                        rows=column.fewest_rows,
+                        individual=True,
+                    )
+                )
+            return declaration
+
     def prepared(self, preparation: Preparation) -> PreparedRows:
         """Return the rows under a preparation; the latest one is kept."""
         if self._prepared is None or self._prepared.preparation.fingerprint != preparation.fingerprint:
             self._prepared = PreparedRows(self.rows, preparation)
         return self._prepared
+
+    def with_trusted(self, kept: NDArray[np.bool_]) -> Agent:
+        """Return the same agent, ledger and policy with only some of its trusted rows, as cross-validation needs it."""
+        fewer = Agent(self.name, FewerTrusted(self.rows, kept), self.policy)
+        fewer.ledger = self.ledger
+        return fewer
 
     # What follows is for the owner: values per row, which never pass the gate because they never go there.
 
@@ -108,6 +143,10 @@ class Agent:
     def scores(self, preparation: Preparation, theta: Array) -> Array:
         """x·θ of every buggy row, in prepared units."""
         return _joined([features @ theta for features, _ in self.prepared(preparation).blocks()])
+
+
+def _told_bytes(column: DeclaredColumn) -> int:
+    return sum(len(as_text(word).encode()) for word in (column.name, column.kind, *column.levels))
 
 
 def _joined(parts: list[Array]) -> Array:

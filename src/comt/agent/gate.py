@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from comt.declaration import Declare
 from comt.errors import GateError
 from comt.queries import MAX_ANSWER_BYTES, Answer, Query
 
@@ -36,11 +37,7 @@ class Gate:
                 f"agent {self._agent} shows its answers only as part of a sum; ask for the sum, or have the data "
                 "holder set individual=True."
             )
-        if policy.purposes is not None and query.purpose not in policy.purposes:
-            raise GateError(
-                f"agent {self._agent} does not answer '{query.purpose}'; it allows {sorted(policy.purposes)}: have the "
-                "data holder add it, or train without."
-            )
+        self._check_purpose(query.purpose)
         size = sum(array.nbytes for array in answer.arrays.values())
         if size > policy.max_bytes:
             raise GateError(
@@ -56,3 +53,25 @@ class Gate:
         unaccounted = set(answer.arrays) - set(answer.rows)
         if unaccounted:
             raise GateError(f"agent {self._agent} has no row count for {sorted(unaccounted)} and keeps it inside.")
+
+    @property
+    def min_rows(self) -> int:
+        """A sum over fewer rows stays inside, and so does a level that fewer rows have."""
+        return self._policy.min_rows
+
+    def check_declaration(self, question: Declare, size: int) -> None:
+        """Raise unless the policy lets a declaration of so many bytes out; rare levels are not in it."""
+        self._check_purpose(question.purpose)
+        if size > self._policy.max_bytes:
+            raise GateError(
+                f"agent {self._agent} would send {size:,} bytes for '{question.purpose}', its limit is "
+                f"{self._policy.max_bytes:,}; leave columns of many levels out."
+            )
+
+    def _check_purpose(self, purpose: str) -> None:
+        allowed = self._policy.purposes
+        if allowed is not None and purpose not in allowed:
+            raise GateError(
+                f"agent {self._agent} does not answer '{purpose}'; it allows {sorted(allowed)}: have the data holder add "
+                "it, or train without."
+            )
