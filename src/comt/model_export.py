@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from comt.errors import InputError
+from comt.preparation import CAP, KNEE
 from comt.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -20,32 +21,77 @@ _NO_TEXT = ("", None, np.nan)
 
 
 def to_sklearn(model: TaughtModel) -> Any:
-    """Return the fitted pipeline, or the linear model alone if there is no schema."""
-    schema = model.schema
-    if schema is None:
-        linear = _linear(model, model.coef)
-        if model.columns is not None:
-            linear.feature_names_in_ = np.array(model.columns, dtype=object)
-        return linear
+    """Return the fitted pipeline; the linear model alone if it needs nothing before it."""
     from sklearn.pipeline import Pipeline
 
-    encoder, places = _encoder(schema)
-    return Pipeline([("columns", encoder), ("model", _linear(model, model.coef[places]))])
+    steps: list[tuple[str, Any]] = []
+    places = list(range(len(model.coef)))
+    if model.schema is not None:
+        encoder, places = _encoder(model.schema)
+        steps.append(("columns", encoder))
+    coef, intercept = model.coef[places], model.intercept
+    if model.preparation.compressed:
+        scaler, (coef, intercept) = _scaler(model, places), _compressed_coef(model, places)
+        steps += [("scales", scaler), ("heavy tails", _compression(len(places)))]
+    steps.append(("model", _linear(model, coef, intercept)))
+    if model.columns is not None and model.schema is None:
+        steps[0][1].feature_names_in_ = np.array(model.columns, dtype=object)
+    return steps[0][1] if len(steps) == 1 else Pipeline(steps)
 
 
-def _linear(model: TaughtModel, coef: Array) -> Any:
+def _linear(model: TaughtModel, coef: Array, intercept: float) -> Any:
     from sklearn.linear_model import LogisticRegression, Ridge
 
     fit_intercept = bool(model.parameters.get("fit_intercept", True))
     if model.classes is None:
         linear = Ridge(fit_intercept=fit_intercept)
-        linear.coef_, linear.intercept_ = coef.copy(), model.intercept
+        linear.coef_, linear.intercept_ = coef.copy(), intercept
     else:
         linear = LogisticRegression(fit_intercept=fit_intercept)
-        linear.coef_, linear.intercept_ = coef[None, :].copy(), np.array([model.intercept])
+        linear.coef_, linear.intercept_ = coef[None, :].copy(), np.array([intercept])
         linear.classes_ = np.array(model.classes)
     linear.n_features_in_ = len(coef)
     return linear
+
+
+def _scaler(model: TaughtModel, places: list[int]) -> Any:
+    """Return z = (x − centre)/scale; a column that is switched off (its scale is infinite) has no weight later on."""
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler()
+    scale = model.preparation.scale[places]
+    scaler.mean_, scaler.scale_ = model.preparation.center[places], np.where(np.isfinite(scale), scale, 1.0)
+    scaler.var_, scaler.n_samples_seen_, scaler.n_features_in_ = scaler.scale_**2, 1, len(places)
+    return scaler
+
+
+def _compression(width: int) -> Any:
+    """Return the compression of heavy tails out of NumPy's functions.
+
+    With a = clip(z, ±knee), b = ln clip(z, knee, top), c = ln clip(−z, knee, top) it is a + knee·(b − c), where
+    top = knee·exp(cap/knee − 1).
+    """
+    from sklearn.pipeline import FeatureUnion, Pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    def clip(low: float, high: float) -> Any:
+        return FunctionTransformer(np.clip, kw_args={"a_min": low, "a_max": high})
+
+    top = KNEE * float(np.exp(CAP / KNEE - 1.0))
+    tail = [("clipped", clip(KNEE, top)), ("logarithm", FunctionTransformer(np.log))]
+    below = Pipeline([("negative", FunctionTransformer(np.negative)), *tail])
+    union = FeatureUnion([("middle", clip(-KNEE, KNEE)), ("above", Pipeline(tail)), ("below", below)])
+    return union.fit(np.zeros((1, width)))
+
+
+def _compressed_coef(model: TaughtModel, places: list[int]) -> tuple[Array, float]:
+    """Return the weights of the three parts of the compression, and the intercept."""
+    prepared = model.preparation
+    live = np.isfinite(prepared.scale)
+    weights = np.where(live, prepared.target_scale * model.theta[: len(live)], 0.0)[places]
+    constant = prepared.constant * float(model.theta[-1]) if prepared.constant else 0.0
+    intercept = prepared.target_center + prepared.target_scale * constant
+    return np.concatenate([weights, KNEE * weights, -KNEE * weights]), float(intercept)
 
 
 def _encoder(schema: Schema) -> tuple[Any, list[int]]:
