@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 import stat
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ from sklearn.base import clone
 
 from comt import Agent, CoMTClassifier, CoMTRegressor, FileRows, InputError, Policy
 from comt.comparison import BUGGY, JOINT, TRUSTED, compare
+from comt.report import Choice
+from comt.report.aggregate_page import page
 from comt.reporting import Told, agent_report, aggregate_report, write_reports
 from comt.validation import held_out
 
@@ -83,6 +86,23 @@ def test_the_aggregate_report_counts(classification):
         assert sum(summary.sent.values()) == agent.ledger.total_bytes
         assert summary.arrays == len(agent.ledger)
     assert report.comparison == {}
+
+
+def test_what_auto_chose_is_told(regression):
+    X, y, _, where, _ = regression
+    model = CoMTRegressor().fit(X, y, **where)
+    model.choice_ = SimpleNamespace(
+        agents=("north", "south"),
+        agent_weights=np.array([1.0, -0.5]),
+        lines=[SimpleNamespace(candidate="all rows alike", share=0.9, loss=0.3)],
+        sentence="All rows alike fits.",
+    )
+    report = aggregate_report(model, model.issues(), Told())
+    assert {agent.name: agent.weight for agent in report.agents} == {"north": 1.0, "south": -0.5}
+    assert report.choices == [Choice(choice="all rows alike", score=-0.3, weight=0.9)]
+    text = page(report)
+    assert "All rows alike fits." in text
+    assert "reversed (50 %)" in text
 
 
 def test_teaching_is_compared_on_rows_that_no_model_saw(regression):

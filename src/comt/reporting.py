@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from comt.problem import Array
 from comt.report.aggregate import (
     AgentSummary,
     AggregateReport,
+    Choice,
     ColumnSummary,
     SelectionPoint,
     write_aggregate_report,
@@ -141,6 +142,8 @@ def aggregate_report(
         agent.name: int(_used(model, agent, np.asarray(rows)).sum())
         for agent, rows in zip(agents, model._positions, strict=True)
     }
+    chosen = getattr(model, "choice_", None)
+    weights = {} if chosen is None else dict(zip(chosen.agents, chosen.agent_weights.tolist(), strict=True))
     plain = [
         ColumnSummary(column=name, kind="number", coefficient=float(value))
         for name, value in zip(agents[0].columns, np.ravel(model.coef_), strict=True)
@@ -150,7 +153,10 @@ def aggregate_report(
         task=_task(model),
         target=told.target,
         agents=[
-            _summary(agent, int(flagged.get(agent.name, 0)), used[agent.name], told.missing.get(agent.name, 0))
+            replace(
+                _summary(agent, int(flagged.get(agent.name, 0)), used[agent.name], told.missing.get(agent.name, 0)),
+                weight=weights.get(agent.name),
+            )
             for agent in agents
         ],
         rounds=model.n_rounds_,
@@ -167,6 +173,10 @@ def aggregate_report(
         best="" if compared is None else compared.best,
         comparison_rows=0 if compared is None else compared.rows,
         held_out=compared is not None,
+        choices=[]
+        if chosen is None
+        else [Choice(choice=line.candidate, score=-line.loss, weight=line.share) for line in chosen.lines],
+        choice_reason="" if chosen is None else chosen.sentence,
         columns=told.columns or plain,
         settings={
             name: str(value)

@@ -22,6 +22,8 @@ def spoil(what):
         values[part] /= -0.01  # the sign is wrong as well, so it is no unit
     elif what == "psi":
         values[part] *= 14.5
+    elif what == "millimetres":
+        values[part] /= 1000.0
     elif what == "missing code":
         values[part] = -999.0
     elif what == "noise":
@@ -37,7 +39,8 @@ def spoil(what):
     ("what", "kind", "rows", "said"),
     [
         ("unit", "unit", 400, "about 1000 times as large, as if in another unit"),
-        ("psi", "unit", 60, "60 of 400 values are about 14.5 times as large"),
+        ("psi", "unit", 60, "60 of 400 values would be ordinary if divided by about 14.5"),
+        ("millimetres", "unit", 60, "60 of 400 values would be ordinary if multiplied by about 1000"),
         ("unit of a part", "outliers", 60, "more than 10 spreads"),
         ("missing code", "missing code", 60, "60 rows hold exactly -999"),
         ("noise", "noise", 400, "times as much as those of all agents"),
@@ -46,7 +49,8 @@ def spoil(what):
     ],
 )
 def test_what_is_wrong_is_named(what, kind, rows, said):
-    (found,) = column_findings(spoil(what), ["x"], CENTER, SCALE)
+    scale = SCALE if what != "millimetres" else SCALE / 1.25  # a column that is far from 0
+    (found,) = column_findings(spoil(what), ["x"], CENTER, scale)
     assert (found.column, found.kind) == ("x", kind)
     assert found.rows == pytest.approx(rows, abs=3)
     assert said in found.sentence
@@ -56,6 +60,8 @@ def test_clean_constant_and_empty_columns_are_not_named():
     assert column_findings(values_of(), ["x"], CENTER, SCALE) == []
     assert column_findings(values_of(), ["x"], CENTER, np.array([np.inf])) == []
     assert column_findings(np.empty((0, 1)), ["x"], CENTER, SCALE) == []
+    ones = np.ones((400, 1))
+    assert column_findings(ones, ["x=north"], np.array([0.0]), np.array([0.1])) == []
     few = values_of()
     few[:3] = 1e6
     assert column_findings(few, ["x"], CENTER, SCALE) == []

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -37,8 +38,10 @@ def open_page(browser, tmp_path):
     complaints, requests, contexts = [], [], []
 
     def opened(report=None, **context):
-        path = tmp_path / f"report-{len(contexts)}.html"
-        (write_aggregate_report if hasattr(report, "agents") else write_agent_report)(path, report or classification())
+        path = report if isinstance(report, Path) else tmp_path / f"report-{len(contexts)}.html"
+        if not isinstance(report, Path):
+            write = write_aggregate_report if hasattr(report, "agents") else write_agent_report
+            write(path, report or classification())
         contexts.append(browser.new_context(accept_downloads=True, **context))
         page = contexts[-1].new_page()
         page.set_default_timeout(60_000)
@@ -317,3 +320,30 @@ def test_without_scripts_the_page_says_what_to_do(open_page):
     page = open_page(java_script_enabled=False)
     assert "issues.csv" in page.inner_text("noscript")
     assert not page.is_visible("#tool")
+
+
+def test_from_two_files_to_a_second_training(open_page, tmp_path, monkeypatch, capsys):
+    """The whole way: fit, look, decide, export, train again."""
+    from comt.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "--files", "flats"]) == 0
+    fit = ["fit", "flats/north.csv", "flats/south.csv", "--target", "price", "--trusted", "verified", "--drop", "flat"]
+    assert main([*fit, "--out", "run"]) == 0
+    page = open_page(tmp_path / "run" / "south" / "report.html")
+    for choice, line in zip(["accept", "reject", "correct", "reject"], page.locator("tr.line").all()[:4], strict=True):
+        line.locator(f"[data-choice={choice}]").click()
+    corrected = rows(page)[2]
+    page.fill(f"#enter-{corrected}-area", "81.5")
+    page.fill(f"#enter-{corrected}-price", "322.5")
+    page.fill(f"#enter-{corrected}-heating", "gas")
+    name, review = exported(page)
+    assert [decision["drawn"] for decision in review["decisions"]].count("random") == 1
+    (tmp_path / name).write_text(json.dumps(review))
+    capsys.readouterr()
+    assert main(["fit", "--resume", "run", "--reviews", name, "--out", "again", "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    trusted = {agent["name"]: agent["trusted_rows"] for agent in summary["agents"]}
+    assert trusted == {"north": 30, "south": 34}
+    aggregate_page = open_page(tmp_path / "again" / "report.html")
+    assert "64" in aggregate_page.inner_text(".tiles")

@@ -205,3 +205,11 @@ def test_tables_that_cannot_be_shown_are_refused():
         page(replace(report, issues=report.issues.drop(columns=["score", "flagged"])))
     with pytest.raises(InputError, match="index that repeats"):
         page(replace(report, rows=pd.concat([report.rows, report.rows])))
+
+
+def test_features_of_a_category_count_as_their_column():
+    report = classification()
+    effects = pd.DataFrame({"height": 0.1, "ward=north": 2.0, "ward=south": 0.5}, index=report.rows.index)
+    lines = data_of(page(replace(report, effects=effects)))["lines"]
+    assert lines[0]["suggested"] == "ill"
+    assert lines[1]["why"].endswith("sure of “well”, mostly because of ward (“north”).")

@@ -19,10 +19,12 @@ FAR_CELL, FAR_MEDIAN = 10.0, 5.0
 CODE_SHARE, CODE_ROWS = 0.005, 5
 #: spread of an agent's column, in the federation's scale, from which it looks noisy
 NOISY = 3.0
-#: factors between units that people mix up: powers of ten, inches, pounds, gallons, calories, psi, minutes
-UNIT_FACTORS = (1000.0, 100.0, 10.0, 2.54, 25.4, 2.2046, 3.785, 4.184, 14.504, 60.0)
-#: how near to one of them a ratio of medians must be, and how alike the ratios of single rows, in logarithms
-NEAR, ALIKE = 0.1, 0.7
+#: factors between units that people mix up: powers of ten, inches, square feet, pounds, gallons, calories, psi, minutes
+UNIT_FACTORS = (1000.0, 100.0, 10.0, 2.54, 25.4, 10.764, 2.2046, 3.785, 4.184, 14.504, 60.0)
+#: how near to one of them a ratio of medians must be, in logarithms
+NEAR = 0.1
+#: far values are in another unit if divided by a factor this share of them is this many scales from the centre at most
+ORDINARY_SHARE, ORDINARY = 0.9, 3.0
 
 
 def column_findings(
@@ -41,7 +43,8 @@ def column_findings(
     """
     found = {} if issues is None else _from_issues(issues)
     for index, name in enumerate(names):
-        if name not in found and np.isfinite(scale[index]) and scale[index] > 0 and len(features):
+        yes_or_no = bool(np.isin(features[:, index], (0.0, 1.0)).all())  # such a column has no unit and no outliers
+        if name not in found and np.isfinite(scale[index]) and scale[index] > 0 and len(features) and not yes_or_no:
             finding = _from_values(name, features[:, index], float(center[index]), float(scale[index]))
             if finding is not None:
                 found[name] = finding
@@ -67,7 +70,7 @@ def _from_values(name: str, values: Array, center: float, scale: float) -> Colum
     if abs(median - center) > FAR_MEDIAN * scale:
         apart, factor = abs(median - center) / scale, _factor(median, center)
         sentence = f"Your median is {median:.4g} where that of all agents is {center:.4g}: "
-        sentence += f"{apart:.0f} spreads apart." if factor is None else f"{factor}."
+        sentence += f"{apart:.0f} spreads apart." if factor is None else f"{factor}, as if in another unit."
         kind = "shift" if factor is None else "unit"
         return ColumnFinding(column=name, kind=kind, rows=len(values), sentence=sentence)
     far = distance > FAR_CELL
@@ -78,9 +81,9 @@ def _from_values(name: str, values: Array, center: float, scale: float) -> Colum
             code = float(codes[counts.argmax()])
             sentence = f"{most:,} rows hold exactly {code:.6g}, far from all other values: a code for “missing”?"
             return ColumnFinding(column=name, kind="missing code", rows=most, sentence=sentence)
-        part = _in_another_unit(values[far], center)
+        part = _in_another_unit(values[far], center, scale)
         if part is not None and far.sum() >= max(CODE_ROWS, CODE_SHARE * len(values)):
-            sentence = f"{far.sum():,} of {len(values):,} values are {part}."
+            sentence = f"{far.sum():,} of {len(values):,} values would be ordinary if {part}: another unit?"
             return ColumnFinding(column=name, kind="unit", rows=int(far.sum()), sentence=sentence)
     if high - low > NOISY * 1.349 * scale:
         times = (high - low) / (1.349 * scale)
@@ -93,22 +96,24 @@ def _from_values(name: str, values: Array, center: float, scale: float) -> Colum
     return None
 
 
-def _in_another_unit(far: Array, center: float) -> str | None:
-    """Say so if far values are ordinary ones times a factor between units."""
-    if center == 0 or (far / center <= 0).any():
-        return None
-    low, high = np.percentile(np.log(far / center), [25, 75])
-    return _factor(float(np.median(far)), center) if high - low < ALIKE else None
+def _in_another_unit(far: Array, center: float, scale: float) -> str | None:
+    """Say by which factor far values become ordinary ones; None if no factor between units does it."""
+    best: tuple[float, str] | None = None
+    for factor in UNIT_FACTORS:
+        for words, values in (("divided", far / factor), ("multiplied", far * factor)):
+            near = np.abs(values - center) <= ORDINARY * scale
+            distance = abs(float(np.median(values)) - center)
+            if near.mean() >= ORDINARY_SHARE and (best is None or distance < best[0]):
+                best = distance, f"{words} by about {factor:.4g}"
+    return None if best is None else best[1]
 
 
 def _factor(median: float, center: float) -> str | None:
     """Name the factor between two medians if it is one between units."""
     if median == 0 or center == 0 or (median > 0) != (center > 0):
         return None
-    ratio = median / center
-    for factor in UNIT_FACTORS:
-        if abs(np.log(ratio / factor)) < NEAR:
-            return f"about {factor:.4g} times as large, as if in another unit"
-        if abs(np.log(ratio * factor)) < NEAR:
-            return f"about 1/{factor:.4g} of that, as if in another unit"
-    return None
+    ratio = float(np.log(median / center))
+    factor = min(UNIT_FACTORS, key=lambda factor: abs(abs(ratio) - np.log(factor)))
+    if abs(abs(ratio) - np.log(factor)) > NEAR:
+        return None
+    return f"about {factor:.4g} times as large" if ratio > 0 else f"about 1/{factor:.4g} of that"

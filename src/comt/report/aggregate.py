@@ -20,6 +20,8 @@ class AgentSummary:
     used: int | None = None
     #: share of its unverified rows that look right, or the method's own estimate, 0 to 1
     reliability: float | None = None
+    #: how far the automatic choice believes its rows: 1 fully, 0 not at all, below 0: its labels are reversed
+    weight: float | None = None
     #: bytes that left it, by purpose, from its ledger: {"dual sums": 12800, …}
     sent: Mapping[str, int] = field(default_factory=dict)
     #: arrays that left it, and the fewest rows that any number in them sums

@@ -38,6 +38,7 @@ def page(report: AggregateReport) -> str:
         bytes=_bytes(report) if any(sent) else None,
         purposes=list(zip(_purposes(report), TONES, strict=False)),
         missing=sum(column.missing for column in report.columns),
+        has_weights=any(agent.weight is not None for agent in report.agents),
         has_categories=any(column.categories for column in report.columns),
         has_coefficients=any(column.coefficient is not None for column in report.columns),
     )

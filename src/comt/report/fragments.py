@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from comt.report.page import percent, short
-from comt.report.private_lines import cell
+from comt.report.private_reasons import cell
 from comt.report.wording import shown
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ class AgentReport:
     (False: set aside; absent: all were used) and, per feature, ``change <name>`` in the feature's own units.
 
     ``rows`` are the agent's rows as its file has them (any columns, text included), indexed by the values of
-    ``issues["row"]``. It must hold the rows that are shown (:func:`comt.report.private_page.rows_to_show` names them);
+    ``issues["row"]``. It must hold the rows that are shown (``comt.report.private_page.rows_to_show`` names them);
     figures of columns are drawn of those rows that are here.
     """
 

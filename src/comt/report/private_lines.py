@@ -6,10 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from comt.errors import InputError
+from comt.report.private_reasons import Opinions, cell, column_of
 from comt.report.wording import confidence, why
 
 if TYPE_CHECKING:
@@ -17,18 +15,10 @@ if TYPE_CHECKING:
 
     from comt.report.private import AgentReport
 
-Array = NDArray[np.float64]
 NEEDED = ("row", "score", "flagged", "given", "suggested")
 CHANGE = "change "
 #: suggested changes shown per row at most, and the smallest worth showing, in spreads
 MOST_CHANGES, SMALLEST_CHANGE = 5, 0.05
-LONGEST_TEXT = 120
-#: columns named as reasons at most, and the least share of the evidence that one of them must carry
-MOST_REASONS, LEAST_REASON = 3, 0.1
-#: spreads of the target within which the joint model's expectation is an ordinary value
-TYPICAL = 0.5
-#: spreads of the target that no single column should move it by
-BEYOND_BELIEF = 5.0
 
 
 def check(report: AgentReport) -> None:
@@ -70,7 +60,7 @@ def lines(
     used = table["used"].tolist() if "used" in table.columns else [True] * len(table)
     suspicious = table["column"].fillna("").tolist() if "column" in table.columns else [""] * len(table)
     position = {name: place for place, name in enumerate(columns)}
-    effects = None if report.effects is None else report.effects.reindex(table["row"]).to_numpy(dtype=np.float64)
+    opinions = Opinions(report, table, columns)
     kinds = kinds_of(report, table)
     result = []
     for place, (row, score, flagged, given, suggested) in enumerate(
@@ -79,13 +69,12 @@ def lines(
         old, new = cell(given), cell(suggested)
         values = [column[place] for column in cells]
         found = _changes(report, {name: change[place] for name, change in changes.items()}, position, values)
-        named = str(suspicious[place])
+        named = column_of(str(suspicious[place]), columns)
         if named in position and named not in [name for name, *_ in found]:
             found.insert(0, (named, None, 0.0))
         worst = next((entry for entry in found if entry[0] == named), None)
         suspect = None if worst is None else (named, values[position[named]], worst[1])
         sizes = [size for *_, size in found] + [_target_size(report, old, new)]
-        because = None if effects is None else effects[place]
         result.append(
             {
                 "row": int(row),
@@ -106,8 +95,9 @@ def lines(
                     suggested=new,
                     target=report.target,
                     cell=suspect,
-                    reasons=_reasons(report, because, new, dict(zip(columns, values, strict=True))),
-                    look_at=_too_far(report, because),
+                    size=max(sizes),
+                    reasons=[(name, values[position[name]]) for name in opinions.reasons(place, new)],
+                    look_at=opinions.look_at(place),
                 ),
                 "changes": [[position[name], value] for name, value, _ in found],
                 "cells": values,
@@ -137,32 +127,6 @@ def _changes(
     return sorted(found, key=lambda entry: -entry[2])[:MOST_CHANGES]
 
 
-def _too_far(report: AgentReport, effects: Array | None) -> str:
-    """Return the column that alone moves the expected target beyond belief: rather that cell is wrong than the target."""
-    if report.effects is None or effects is None or report.task == "classification" or not np.isfinite(effects).all():
-        return ""
-    largest = int(np.argmax(np.abs(effects)))
-    beyond = abs(effects[largest]) > BEYOND_BELIEF * report.spreads.get(report.target, math.inf)
-    return str(report.effects.columns[largest]) if beyond else ""
-
-
-def _reasons(
-    report: AgentReport, effects: Array | None, suggested: Any, values: Mapping[str, Any]
-) -> list[tuple[str, Any]]:
-    """Return the columns that speak most for what the joint model says, with the row's values."""
-    if report.effects is None or effects is None or not np.isfinite(effects).all():
-        return []
-    direction = float(np.sign(effects.sum()))
-    if report.task == "classification":
-        direction = 1.0 if len(report.classes) and suggested == cell(report.classes[-1]) else -1.0
-    elif abs(effects.sum()) < TYPICAL * report.spreads.get(report.target, math.inf):
-        return []  # such a row is expected to be ordinary: no column stands out
-    speaking = np.maximum(direction * effects, 0.0)
-    best = [i for i in np.argsort(-speaking)[:MOST_REASONS] if speaking[i] > LEAST_REASON * speaking.sum()]
-    names = [str(report.effects.columns[i]) for i in best]
-    return [(name, values[name]) for name in names if name in values]
-
-
 def _target_size(report: AgentReport, given: Any, suggested: Any) -> float:
     spread = report.spreads.get(report.target, math.nan)
     if report.task == "classification" or not spread > 0 or isinstance(given, str) or isinstance(suggested, str):
@@ -175,21 +139,3 @@ def _rounded(value: float, spread: float) -> float:
     if not (spread > 0 and math.isfinite(spread)):
         return float(value)
     return round(float(value), max(0, 6 - math.floor(math.log10(spread))))
-
-
-def cell(value: Any) -> Any:
-    """Return a value of a table as JSON knows it: true, false, a number, text, or nothing."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return value if abs(value) < 2**53 else str(value)
-    if isinstance(value, float):
-        if math.isnan(value):
-            return None
-        return value if math.isfinite(value) else str(value)
-    text = str(value)
-    if text in ("NaT", "<NA>"):
-        return None
-    return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"

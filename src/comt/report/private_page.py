@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from comt.report import wording
 from comt.report.page import LIMIT, embedded, render, source
 from comt.report.private_figures import figures, joining_bars
-from comt.report.private_lines import cell, check, columns_to_show, lines
+from comt.report.private_lines import check, columns_to_show, lines
+from comt.report.private_reasons import cell
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,6 +8,8 @@ from typing import Any
 from comt.report.page import percent, short
 from comt.report.private import Joining
 
+#: spreads from which a target is called far from what is expected
+FAR = 3.0
 #: names of the kinds of issues, as the table shows them
 KINDS = {
     "label": "label",
@@ -39,13 +41,15 @@ def why(
     suggested: Any,
     target: str,
     cell: tuple[str, Any, Any] | None,
+    size: float = 0.0,
     reasons: Sequence[tuple[str, Any]] = (),
     look_at: str = "",
 ) -> str:
     """Say in a sentence why a row was (not) flagged.
 
-    ``cell`` is the most suspicious one (column, given, suggested), ``reasons`` are the columns and values that the joint
-    model's opinion of the target rests on; ``look_at`` names a column that alone moves it too far to be believed.
+    ``cell`` is the most suspicious one (column, given, suggested), ``size`` that of the change in spreads, ``reasons`` are
+    the columns and values that the joint model's opinion of the target rests on; ``look_at`` names a column that alone
+    moves it too far to be believed.
     """
     if cell is not None and kind in ("feature", "unit", "missing code"):
         return _about_cell(kind, *cell)
@@ -59,7 +63,8 @@ def why(
         pattern = " Many rows of this source deviate alike." if kind == "agent" else ""
         if look_at:
             pattern += f" Look at {look_at} first: that cell alone moves it so far."
-        return f"{target} is far {side} the {shown(suggested)} that the joint model expects{because}.{pattern}"
+        far = "far " if size >= FAR else ""
+        return f"{target} is {far}{side} the {shown(suggested)} that the joint model expects{because}.{pattern}"
     if given == suggested:
         return f"The joint model agrees, {percent(1 - score)} sure{because}."
     pattern = " Many rows of this source look wrong alike." if kind == "agent" else ""
