@@ -95,7 +95,7 @@ class TaughtModel:
             if not hasattr(X, "columns"):
                 raise InputError("the model takes tables with named columns, not arrays; pass a pandas DataFrame.")
             return self.decision_of(self.schema.cells(X))
-        return self._linear(self._features(X))
+        return self._score(self._features(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels or targets; of a table the columns are taken by name, whatever their order."""
@@ -203,9 +203,9 @@ class TaughtModel:
                 f"there is a missing or infinite value in row {first_row + row}, column '{schema.features[column]}'; fill "
                 "it or drop the row."
             )
-        return self._linear(features)
+        return self._score(features)
 
-    def _linear(self, features: Array) -> Array:
+    def _score(self, features: Array) -> Array:
         return self.preparation.predict(features, self.theta, self.coef, self.intercept)
 
 
