@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -77,6 +78,26 @@ def test_the_pipeline_predicts_the_same(tmp_path, kind, text):
         assert (plain.predict(new) == model.predict(new)).all()
         np.testing.assert_allclose(plain.decision_function(new), model.decision_function(new), rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(again.predict_proba(new), model.predict_proba(new), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("tables", [True, False])
+@pytest.mark.parametrize("kind", [CoMTRegressor, CoMTClassifier])
+def test_compressed_heavy_tails_are_part_of_the_pipeline(tmp_path, kind, tables):
+    model, new = taught(tmp_path, kind), new_rows()
+    if not tables:
+        new = pd.DataFrame(model.schema.encode(model.schema.cells(new)), columns=list(model.columns))
+    squeezed = replace(
+        model,
+        preparation=replace(model.preparation, compressed=True),
+        schema=model.schema if tables else None,
+    )
+    new.loc[20:29, "age"] = [1e9, -1e9, 80.0, 0.0, 120.0, 200.0, -100.0, 5e3, 50.0, 95.0]
+    plain = pickle.loads(pickle.dumps(squeezed.to_sklearn()))
+    expected = squeezed.decision_function(new)
+    before = replace(squeezed, preparation=model.preparation).decision_function(new)
+    found = plain.predict(new) if kind is CoMTRegressor else plain.decision_function(new)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    assert np.abs(expected[20:22]).max() < 100 < np.abs(before[20:22]).max()
 
 
 def test_a_pickled_pipeline_needs_no_comt(tmp_path):

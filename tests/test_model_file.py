@@ -197,3 +197,13 @@ def test_a_missing_file_is_refused(tmp_path):
     for path in (tmp_path / "none.json", tmp_path):
         with pytest.raises(InputError, match="cannot be read"):
             comt.load(path)
+
+
+def test_a_notebook_shows_the_model_and_runs_nothing(tmp_path):
+    model, X = fitted(CoMTRegressor)
+    model.fit(X.rename(columns={"row": "<script>alert(1)</script>"}), X["score"])
+    model.save(tmp_path / "model.json")
+    html = comt.load(tmp_path / "model.json")._repr_html_()
+    assert "regression" in html
+    assert "&lt;script&gt;" in html
+    assert "<script" not in html

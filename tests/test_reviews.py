@@ -29,10 +29,22 @@ DECISIONS = (
 
 def test_decisions_become_values():
     verdicts = Reviews("A", "", DECISIONS).verdicts(ISSUES)
-    assert {row: verdict.target for row, verdict in verdicts.items()} == {4: 2.0, 7: 1.0, 9: 8.5, 2: 1.0}
+    assert {row: verdict.target for row, verdict in verdicts.items()} == {4: 2.0, 7: None, 9: 8.5, 2: None}
     assert verdicts[7].changes == {}  # rejected: the row is right as it is
     assert verdicts[9].changes == {"x": -1.0, "city": "=Bern"}
     assert [verdicts[row].random for row in (4, 7, 9)] == [False, True, False]
+
+
+def test_suggestions_about_cells_leave_the_target_alone():
+    issues = ISSUES.assign(kind=["unit", "missing code", "target", "duplicate"], column=["area, rooms", "year", "", ""])
+    verdicts = Reviews("A", "", tuple(Decision(row, "accept") for row in ISSUES["row"])).verdicts(issues)
+    assert (verdicts[4].target, verdicts[4].changes) == (None, {"area": 2.0})
+    assert (verdicts[7].target, verdicts[7].changes) == (None, {"year": 3.0})
+    assert (verdicts[9].target, verdicts[9].changes) == (4.0, {})
+    said = Reviews("A", "", (Decision(4, "accept", changes={"area": 1.5}),)).verdicts(issues)
+    assert (said[4].target, said[4].changes) == (None, {"area": 1.5})
+    rejected = Reviews("A", "", (Decision(4, "reject", target=7.0),)).verdicts(issues)
+    assert rejected[4].target is None
 
 
 def test_labels_are_read_in_their_own_kind():
@@ -49,7 +61,7 @@ def test_labels_are_read_in_their_own_kind():
     assert is_one_sentence(caught.value)
 
 
-def test_rows_that_were_not_shown_need_a_target():
+def test_rows_that_were_not_shown_have_no_suggestion():
     with pytest.raises(InputError, match="row 99") as caught:
         Reviews("A", "", (Decision(99, "accept"),)).verdicts(ISSUES)
     assert is_one_sentence(caught.value)
@@ -72,7 +84,10 @@ def test_reviews_come_back_from_json_and_are_private(tmp_path):
 def test_a_filled_in_table_is_read_back(tmp_path):
     rows = pd.DataFrame({"row": [1.5, 2.5], "=sum": ["a, b", "-5"], "score": [np.nan, 1.0]}, index=[7, 9])
     inspected = inspect_first(ISSUES[ISSUES["row"].isin([7, 9])], budget=2)
+    inspected = inspected.assign(kind="unit", column="x")
     table = review_table(inspected, rows, agent="A", run="r")
+    assert list(table.columns[:6]) == ["run", "agent", "row", "drawn", "decision", "score"]
+    assert {"kind", "column"} <= set(table.columns)
     table["decision"] = ["accept", "Correct "]
     table["correct target"] = ["", "6.5"]
     neutral(table).to_csv(tmp_path / "review.csv", index=False, lineterminator="\r\n", encoding="utf-8-sig")
@@ -124,7 +139,7 @@ def test_later_decisions_hold():
     together = of_agents([Reviews("A", "", DECISIONS), later, Reviews("B", "", DECISIONS[:1])])
     assert set(together) == {"A", "B"}
     assert len(together["A"].decisions) == 4
-    assert together["A"].verdicts(ISSUES)[4].target == 1.0
+    assert together["A"].verdicts(ISSUES)[4].target is None
 
 
 def test_the_loop_in_python():

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from comt.errors import InputError
+from comt.preparation import CAP, KNEE, compress
 from comt.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -20,29 +21,90 @@ _NO_TEXT = ("", None, np.nan)
 
 
 def to_sklearn(model: TaughtModel) -> Any:
-    """Return the fitted pipeline, or the linear model alone if there is no schema."""
-    schema = model.schema
-    if schema is None:
-        linear = _linear(model, model.coef)
-        if model.columns is not None:
-            linear.feature_names_in_ = np.array(model.columns, dtype=object)
-        return linear
+    """Return the fitted pipeline, or the linear model alone if nothing has to come before it."""
     from sklearn.pipeline import Pipeline
 
+    schema = model.schema
+    if schema is None:
+        steps = _last_steps(model, list(range(len(model.coef))), [False] * len(model.coef))
+        last = steps[0][1] if len(steps) == 1 else Pipeline(steps)
+        if model.columns is not None:
+            steps[0][1].feature_names_in_ = np.array(model.columns, dtype=object)
+        return last
     encoder, places = _encoder(schema)
-    return Pipeline([("columns", encoder), ("model", _linear(model, model.coef[places]))])
+    numbers = {column.name for column in schema.columns if column.kind == "number"}
+    coded = [schema.features[place] not in numbers for place in places]
+    return Pipeline([("columns", encoder), *_last_steps(model, places, coded)])
 
 
-def _linear(model: TaughtModel, coef: Array) -> Any:
+def _last_steps(model: TaughtModel, places: Sequence[int], coded: Sequence[bool]) -> list[tuple[str, Any]]:
+    """Return the linear model, behind the compression of heavy tails if there is one."""
+    if not model.preparation.compressed:
+        return [("model", _linear(model, model.coef[list(places)], model.intercept))]
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import Pipeline
+
+    prepared, theta = model.preparation, model.theta
+    values = [index for index, is_coded in enumerate(coded) if not is_coded]
+    codes = [index for index, is_coded in enumerate(coded) if is_coded]
+    at = [places[index] for index in values]
+    transformers: list[tuple[str, Any, list[int]]] = []
+    coef: list[Array] = []
+    unit = prepared.target_scale
+    intercept = prepared.target_center
+    if prepared.constant:
+        intercept += unit * prepared.constant * float(theta[-1])
+    if values:
+        transformers.append(("values", Pipeline(_compression()), values))
+        # |z| up to the knee, and the logarithms of what lies above and below it
+        coef += [unit * theta[at], unit * KNEE * theta[at], -unit * KNEE * theta[at]]
+    if codes:
+        # a code is 0 or 1: whatever is done to it is a straight line between two values
+        where = sorted({places[index] for index in codes})
+        off = compress(-prepared.center[where] / prepared.scale[where])
+        on = compress((1.0 - prepared.center[where]) / prepared.scale[where])
+        intercept += unit * float(theta[where] @ off)
+        slopes = dict(zip(where, unit * theta[where] * (on - off), strict=True))
+        transformers.append(("codes", "passthrough", codes))
+        coef.append(np.array([slopes[places[index]] for index in codes]))
+    squeeze = ColumnTransformer(transformers, verbose_feature_names_out=False)
+    # two rows, one scale below and one above the centre: that is what their mean and deviation are (a constant column,
+    # of infinite scale, has the coefficient 0 whatever is done to it)
+    two_rows = np.zeros((2, len(places)))
+    known = np.where(np.isfinite(prepared.scale), prepared.scale, 1.0)
+    two_rows[:, values] = prepared.center[at] + np.array([[-1.0], [1.0]]) * known[at]
+    squeeze.fit(two_rows)
+    return [("compression", squeeze), ("model", _linear(model, np.concatenate(coef), intercept))]
+
+
+def _compression() -> list[tuple[str, Any]]:
+    """Return scaling, then the parts of the compression, made of NumPy's own functions."""
+    from sklearn.pipeline import FeatureUnion, Pipeline
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+    reach = KNEE * float(np.exp(CAP / KNEE - 1.0))
+
+    def clip(low: float, high: float) -> Any:
+        return FunctionTransformer(np.clip, kw_args={"a_min": low, "a_max": high})
+
+    above = Pipeline([("clip", clip(KNEE, reach)), ("log", FunctionTransformer(np.log))])
+    below = Pipeline(
+        [("turn", FunctionTransformer(np.negative)), ("clip", clip(KNEE, reach)), ("log", FunctionTransformer(np.log))]
+    )
+    parts = FeatureUnion([("inside", clip(-KNEE, KNEE)), ("above", above), ("below", below)])
+    return [("scale", StandardScaler()), ("parts", parts)]
+
+
+def _linear(model: TaughtModel, coef: Array, intercept: float) -> Any:
     from sklearn.linear_model import LogisticRegression, Ridge
 
     fit_intercept = bool(model.parameters.get("fit_intercept", True))
     if model.classes is None:
         linear = Ridge(fit_intercept=fit_intercept)
-        linear.coef_, linear.intercept_ = coef.copy(), model.intercept
+        linear.coef_, linear.intercept_ = coef.copy(), intercept
     else:
         linear = LogisticRegression(fit_intercept=fit_intercept)
-        linear.coef_, linear.intercept_ = coef[None, :].copy(), np.array([model.intercept])
+        linear.coef_, linear.intercept_ = coef[None, :].copy(), np.array([intercept])
         linear.classes_ = np.array(model.classes)
     linear.n_features_in_ = len(coef)
     return linear

@@ -95,7 +95,7 @@ class TaughtModel:
             if not hasattr(X, "columns"):
                 raise InputError("the model takes tables with named columns, not arrays; pass a pandas DataFrame.")
             return self.decision_of(self.schema.cells(X))
-        return self._linear(self._features(X))
+        return self._score(self._features(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels or targets; of a table the columns are taken by name, whatever their order."""
@@ -163,6 +163,7 @@ class TaughtModel:
                 "target_center": float(prepared.target_center),
                 "target_scale": float(prepared.target_scale),
                 "constant": float(prepared.constant),
+                "compressed": prepared.compressed,
             },
             "theta": self.theta.tolist(),
             "r": self.r.tolist(),
@@ -202,11 +203,10 @@ class TaughtModel:
                 f"there is a missing or infinite value in row {first_row + row}, column '{schema.features[column]}'; fill "
                 "it or drop the row."
             )
-        return self._linear(features)
+        return self._score(features)
 
-    def _linear(self, features: Array) -> Array:
-        scores: Array = features @ self.coef + self.intercept
-        return scores
+    def _score(self, features: Array) -> Array:
+        return self.preparation.predict(features, self.theta, self.coef, self.intercept)
 
 
 def load(path: str | Path) -> TaughtModel:
@@ -254,7 +254,10 @@ def _model(content: dict[str, Any]) -> TaughtModel:
     preparation = Preparation(
         _vector(given, "center", len(coef)),
         _vector(given, "scale", len(coef)),
-        *(_finite(given, name) for name in ("target_center", "target_scale", "constant")),
+        target_center=_finite(given, "target_center"),
+        target_scale=_finite(given, "target_scale"),
+        constant=_finite(given, "constant"),
+        compressed=bool(given.get("compressed", False)),
     )
     return TaughtModel(
         task=task,

@@ -26,9 +26,11 @@ from comt.writing import write_whole
 FORMAT = "comt-review/1"
 Kind = Literal["accept", "reject", "correct"]
 Drawn = Literal["worst", "random"]
-#: what the columns of a review file are called; the row's own cells follow as "value of <name>"
-CSV_COLUMNS = ("run", "agent", "row", "drawn", "decision", "score", "given", "suggested", "correct target")
+#: columns of the issue table that a review file shows; the row's own cells follow as "value of <name>"
+SHOWN = ("score", "kind", "column", "given", "suggested")
 VALUE = "value of "
+#: kinds of issues whose given and suggested value are those of the column named, not of the target
+CELL_KINDS = ("unit", "missing code")
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Reviews:
     --------
     >>> reviews = Reviews("A", "", (Decision(3, "accept"), Decision(5, "correct", target=1.5, drawn="random")))
     >>> table = pd.DataFrame({"row": [3, 5], "given": [9.0, 9.0], "suggested": [2.0, 2.0]})
-    >>> {row: verdict.target for row, verdict in reviews.verdicts(table).items()}
+    >>> {row: verdict.target for row, verdict in reviews.verdicts(table).items()}  # None: as given
     {3: 2.0, 5: 1.5}
     """
 
@@ -94,24 +96,35 @@ class Reviews:
         Parameters
         ----------
         issues:
-            The issue table the expert looked at (``row``, ``given``, ``suggested``).
+            The issue table the expert looked at (``row``, ``suggested`` and, where they are there, ``kind`` and ``column``).
         classes:
             The labels of a classification; None: targets are numbers.
         """
-        lines = issues.drop_duplicates("row").set_index("row")[["given", "suggested"]]
+        lines = issues.drop_duplicates("row").set_index("row")
         found = {}
         for decision in self.decisions:
-            target = decision.target if decision.decision != "reject" else None
-            if target is None:
-                if decision.row not in lines.index:
-                    raise InputError(
-                        f"a review of agent {self.agent} is about row {decision.row}, which is not in its issue table; "
-                        "review the rows of this run, or give the right target."
-                    )
-                target = lines.loc[decision.row, "suggested" if decision.decision == "accept" else "given"]
-            changes = {} if decision.decision == "reject" else decision.changes
-            found[decision.row] = Verdict(self._target(target, classes), changes, decision.drawn == "random")
+            target = changes = None
+            if decision.decision == "correct":
+                target, changes = decision.target, decision.changes
+            elif decision.decision == "accept":
+                target, changes = self._accepted(decision, lines)
+            right = None if target is None else self._target(target, classes)
+            found[decision.row] = Verdict(right, changes or {}, decision.drawn == "random")
         return found
+
+    def _accepted(self, decision: Decision, lines: pd.DataFrame) -> tuple[Any, Mapping[str, Any]]:
+        """Return what was suggested: as the decision says it, or else as the issue table does."""
+        if decision.target is not None or decision.changes:
+            return decision.target, decision.changes
+        if decision.row not in lines.index:
+            raise InputError(
+                f"a review of agent {self.agent} accepts a suggestion about row {decision.row}, which is not in its issue "
+                "table; review the rows of this run, or give the right target."
+            )
+        line = lines.loc[decision.row]
+        if line.get("kind") in CELL_KINDS:
+            return None, {str(line["column"]).split(", ")[0]: line["suggested"]}
+        return line["suggested"], {}
 
     def resolved(self, verdicts: Mapping[int, Verdict]) -> Reviews:
         """Return the same reviews with every right value written out, so that they need no issue table any more."""
@@ -147,7 +160,9 @@ class Reviews:
         classes = None if y.dtype.kind == "f" else np.unique(y).tolist()
         trusted = np.zeros(len(y), dtype=bool) if trusted is None else np.array(trusted, dtype=bool)
         for row, verdict in self.verdicts(issues, classes).items():
-            y[row], trusted[row] = verdict.target, True
+            trusted[row] = True
+            if verdict.target is not None:
+                y[row] = verdict.target
             for name, value in verdict.changes.items():
                 if hasattr(X, "columns"):
                     X.iloc[row, X.columns.get_loc(name)] = value
@@ -158,17 +173,8 @@ class Reviews:
 
 def review_table(inspected: pd.DataFrame, rows: pd.DataFrame, *, agent: str, run: str) -> pd.DataFrame:
     """Return a review to fill in: the lines to look at, an empty decision, and the cells of each row."""
-    lines = {
-        "run": run,
-        "agent": agent,
-        "row": inspected["row"],
-        "drawn": inspected["drawn"],
-        "decision": "",
-        "score": inspected["score"],
-        "given": inspected["given"],
-        "suggested": inspected["suggested"],
-        "correct target": "",
-    }
+    lines = {"run": run, "agent": agent, "row": inspected["row"], "drawn": inspected["drawn"], "decision": ""}
+    lines |= {name: inspected[name] for name in SHOWN if name in inspected} | {"correct target": ""}
     cells = rows.loc[inspected["row"]].reset_index(drop=True)
     return pd.concat([pd.DataFrame(lines).reset_index(drop=True), cells.add_prefix(VALUE)], axis=1)
 

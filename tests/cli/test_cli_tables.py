@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -214,6 +217,24 @@ def test_demo_files_need_a_free_place(folder, capsys):
     for place, words in ((".", "not empty"), ("no/where", "does not exist"), ("north.csv", "not empty")):
         assert main(["demo", "--files", place]) == 2
         assert words in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+@pytest.mark.parametrize("moment", ["comt.progress.RoundReporter.round_done", "comt.reporting.write_agent_report"])
+def test_ctrl_c_leaves_nothing(folder, moment):
+    """A real signal in a real process, in the middle of the training and of the writing."""
+    before = sorted(folder.rglob("*"))
+    code = (
+        "import signal, sys, unittest.mock, comt.reporting\n"
+        "from comt.cli import main\n"
+        f"with unittest.mock.patch('{moment}', lambda *_: signal.raise_signal(signal.SIGINT)):\n"
+        "    sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", code, "fit", *FLATS, "--out", "run"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.stderr == "comt fit: stopped; nothing was written.\n"
+    assert done.returncode == 1
+    assert sorted(folder.rglob("*")) == before
 
 
 @pytest.mark.slow

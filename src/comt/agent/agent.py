@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comt import rows as row_maths
+from comt.agent import choosing  # noqa: F401 (registers its answers)
 from comt.agent.answers import compute
 from comt.agent.data import PreparedRows, RowSource
 from comt.agent.gaps import table_of

@@ -29,9 +29,9 @@ KEPT_BYTES = 128 * 2**20
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an expert said about a row: its right target and the cells that were wrong."""
+    """What an expert said about a row: its right target (None: as given) and the cells that were wrong."""
 
-    target: Any
+    target: Any = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     #: whether the row was drawn at random; rows that were shown because they looked bad are no fair sample
     random: bool = False
@@ -194,7 +194,8 @@ class TableRows(FileRows):
             if trusted[row - start]:
                 self._trusted_before.add(row)
             trusted[row - start] = True
-            target[row - start] = verdict.target
+            if verdict.target is not None:
+                target[row - start] = verdict.target
             for name, value in verdict.changes.items():
                 if name in cells:
                     cells[name][row - start] = self._cell(name, value, cells[name])

@@ -86,7 +86,13 @@ def _take(options: argparse.Namespace, folder: Path, earlier: Any) -> int:
         )
     if reviews.run not in ("", earlier.id, *earlier.ancestors):
         raise InputError(f"{options.file} is about another run ({reviews.run}); review the rows of this one.")
-    reviews.verdicts(read_lines(folder), load(folder.parent / MODEL).classes)
+    lines = read_lines(folder)
+    unknown = {decision.row for decision in reviews.decisions} - set(lines["row"])
+    if unknown:
+        raise InputError(
+            f"{options.file} is about row {min(unknown)}, of which nothing was said; review rows of this run."
+        )
+    reviews.verdicts(lines, load(folder.parent / MODEL).classes)
     out: Path = options.out or folder / "review.json"
     reviews.save(out)
     kinds = [decision.decision for decision in reviews.decisions]

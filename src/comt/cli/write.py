@@ -121,7 +121,8 @@ def read_issues(folder: Path, name: str = ISSUES) -> pd.DataFrame:
         table = pd.read_csv(path, keep_default_na=False)
         for column in table.select_dtypes(include=["object", "str"]).columns:
             table[column] = table[column].map(original)
-        return table[["row", "score", "flagged", "given", "suggested"]]
+        wanted = ["row", "score", "flagged", "given", "suggested"]
+        return table[[*wanted, *(extra for extra in ("kind", "column") if extra in table)]]
     except (OSError, KeyError, ValueError, AttributeError):
         raise InputError(f"{path} cannot be read; give a folder that `comt fit` wrote, unchanged.") from None
 
