@@ -129,7 +129,7 @@ def agent_report(
         features=tuple(column.column for column in told.columns) or agent.columns,
         trusted_suspects=_suspects(model, agent, held),
         joining=joining,
-        columns=column_findings(sample, names, center, scale, table),
+        columns=column_findings(sample, names, center, scale, table, agent.rows.trusted()[0]),
         inspect=inspect,
         spreads={**dict(zip(names, scale.tolist(), strict=True)), told.target: float(preparation.target_scale)},
         effects=pd.DataFrame(effects * float(preparation.target_scale), index=shown, columns=names),
