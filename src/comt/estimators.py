@@ -213,7 +213,9 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[mis
                 table = table.assign(**named)
             tables.append(table)
         table = pd.concat(tables, ignore_index=True)
-        return table.sort_values("score", ascending=False, kind="stable", ignore_index=True)
+        from comt.issue_table import IssueTable
+
+        return IssueTable(table.sort_values("score", ascending=False, kind="stable", ignore_index=True))
 
     @abstractmethod
     def _agent_issues(self, agent: Agent) -> pd.DataFrame: ...
