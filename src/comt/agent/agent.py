@@ -36,7 +36,7 @@ class Agent:
     def __init__(self, name: str, rows: RowSource, policy: Policy | None = None, ledger: Ledger | None = None) -> None:
         self.name = name
         self.rows = rows
-        self.ledger = ledger or Ledger()
+        self.ledger = Ledger() if ledger is None else ledger
         self.gate = Gate(name, policy or Policy())
         self._memory = Memory()
         self._prepared: PreparedRows | None = None

@@ -92,10 +92,10 @@ class Gate:
                 "invite more sites, or have the owner set min_participants."
             )
         before = self._asked.setdefault(fingerprint, participants)
-        if before != participants:
+        if before != participants and not policy.allow_leavers:
             raise GateError(
                 f"agent {self._agent} has answered this very question as one of {len(before)} sites and not again among "
-                "others: the two sums would differ by whoever left; ask about another model."
+                "others: the two sums would differ by whoever left; ask another question, or have the owner set allow_leavers."
             )
 
     def check(self, query: Query, answer: Answer, weight: Weight | None = None, *, masked: bool = False) -> None:

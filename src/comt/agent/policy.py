@@ -33,6 +33,8 @@ class Policy:
     max_rounds: int | None = None
     #: largest entry of a broadcast model; None: any
     max_magnitude: float | None = None
+    #: answer a question again after a site has left, although the two sums differ by that site's own
+    allow_leavers: bool = False
     #: sites with which sums are shared; None: all that the federation's certificates admit
     peers: frozenset[str] | None = None
 
@@ -60,6 +62,7 @@ _TYPES: dict[str, tuple[str, Any]] = {
     "min_trusted_rows": ('a whole number from 0 on or "columns"', lambda v: v == "columns" or _whole(v, 0)),
     "max_rounds": ("a whole number from 1 on", lambda v: _whole(v, 1)),
     "max_magnitude": ("a positive number", lambda v: type(v) in (int, float) and 0 < v < float("inf")),
+    "allow_leavers": ("true or false", lambda v: isinstance(v, bool)),
     "individual": ("true or false", lambda v: isinstance(v, bool)),
     "masked": ("true or false", lambda v: isinstance(v, bool)),
     "purposes": ("a list of texts", lambda v: isinstance(v, list) and all(isinstance(item, str) for item in v)),

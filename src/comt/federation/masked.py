@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from comt import wire
 from comt.errors import ComtError, DropoutError, EquivocationError, GateError, InputError, ProtocolError
 from comt.federation.channel import Channel
+from comt.federation.transcript import Transcript
 from comt.masking import seeds, shamir
 from comt.masking.fixed_point import COARSER, SCALES, Layout, Words, add, subtract
 from comt.masking.messages import (
@@ -62,12 +63,22 @@ class MaskedFederation:
         A name that was never used before; by default a random one.
     window:
         Rounds between two key exchanges.
+    transcript:
+        Records what the coordinator sees: masked words and sums.
     """
 
-    def __init__(self, channel: Channel, *, training: str | None = None, window: int = WINDOW) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        *,
+        training: str | None = None,
+        window: int = WINDOW,
+        transcript: Transcript | None = None,
+    ) -> None:
         self._channel = channel
         self.training = training or secrets.token_hex(16)
         self._window = window
+        self._transcript = transcript
         self._alive = tuple(sorted(channel.sites))
         self._epoch: _Epoch | None = None
         self._epochs = 0
@@ -133,8 +144,15 @@ class MaskedFederation:
         total = np.zeros((2, layout.length), dtype=np.uint64)
         for reply in replies.values():
             add(total, reply.words)
-        self._remove_masks(total, round_context(epoch.digest, wire.pack(ask)), survivors, seeds_found)
-        return layout.decode(total)
+        context = round_context(epoch.digest, wire.pack(ask))
+        self._remove_masks(total, context, survivors, seeds_found)
+        totals = layout.decode(total)
+        if self._transcript is not None:
+            words = {site: reply.words for site, reply in replies.items()}
+            self._transcript.record(
+                query, totals, training=self.training, round_number=ask.round, context=context, words=words
+            )
+        return totals
 
     def _unmask(
         self, epoch: _Epoch, ask: Ask, survivors: tuple[str, ...], replies: Mapping[str, Masked]
