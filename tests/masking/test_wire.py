@@ -83,7 +83,7 @@ def test_only_the_vocabulary_is_built():
         Unmask(0, ("a", 1), {}, {}),
         Unmask(0, ("a",), {"a": "text"}, {}),
         Refused("unheard of", "reason"),
-        Revealed({"a": b""}, {"b": np.zeros(3)}),
+        Revealed(np.zeros((2, 32)), np.zeros((0, 2, 32), np.uint8)),
         Ask("t", 0, 1.5, ("a",), {}, b""),
     ],
     ids=str,

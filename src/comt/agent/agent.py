@@ -10,8 +10,10 @@ from comt import rows as row_maths
 from comt.agent.answers import compute
 from comt.agent.coverage import Memory, cells, covers
 from comt.agent.data import PreparedRows, RowSource
-from comt.agent.gate import Gate, Policy, Weight
+from comt.agent.gate import Gate, Weight
 from comt.agent.ledger import Entry, Ledger
+from comt.agent.noise import Accountant, ClippedPreparation, add_noise
+from comt.agent.policy import Policy
 from comt.errors import GateError, InputError
 from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
@@ -39,6 +41,8 @@ class Agent:
         self.ledger = Ledger() if ledger is None else ledger
         self.gate = Gate(name, policy or Policy())
         self._memory = Memory()
+        #: what was spent of the privacy budget; None: no noise is added
+        self.accountant = None if self.gate.policy.noise is None else Accountant(self.gate.policy.noise)
         self._prepared: PreparedRows | None = None
         self._lock = threading.Lock()
         self.store: dict[str, object] = {}
@@ -69,15 +73,19 @@ class Agent:
         individual: bool = False,
         masked: bool = False,
         training: str = "",
+        sharers: int = 1,
     ) -> tuple[Answer, Weight]:
         """Answer, and say how many rows the answer rests on; under masks the gate weighs the sum over sites later."""
         with self._lock:  # engines call from several threads; an answer must not see half a state
             kept = dict(self.store)
             try:
                 self.gate.admit(query, individual=individual, masked=masked)
+                epsilon = self.accountant.spend(self.name) if self.accountant is not None else 0.0
                 answer = compute(query, self)
                 weight = self._weigh(query, answer, masked, training)
                 answer = self._merged_cells(query, answer)
+                if (noise := self.gate.policy.noise) is not None:
+                    answer = add_noise(query, answer, noise, sharers)
                 self.gate.check(query, answer, weight, masked=masked)
             except GateError as refusal:
                 self.store = kept  # a refused step of Algorithm 1 was not taken
@@ -97,6 +105,8 @@ class Agent:
                         masked=masked,
                     )
                 )
+            if noise is not None:
+                self.ledger.note("noise", round=round_number, epsilon=epsilon, delta=noise.delta)
             return answer, weight
 
     def _weigh(self, query: Query, answer: Answer, masked: bool, training: str) -> Weight:
@@ -122,7 +132,9 @@ class Agent:
     def prepared(self, preparation: Preparation) -> PreparedRows:
         """Return the rows under a preparation; the latest one is kept."""
         if self._prepared is None or self._prepared.preparation.fingerprint != preparation.fingerprint:
-            self._prepared = PreparedRows(self.rows, preparation)
+            noise = self.gate.policy.noise
+            own = preparation if noise is None else ClippedPreparation.of(preparation, noise)
+            self._prepared = PreparedRows(self.rows, own)
         return self._prepared
 
     # What follows is for the owner: values per row, which never pass the gate because they never go there.

@@ -35,6 +35,7 @@ class Epoch:
         #: by dealer: (sites, window, 32), this site's share of the dealer's seeds
         self.shares: dict[str, NDArray[np.uint8]] = {}
         self.ready = False
+        self._wiped = 0
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -126,14 +127,16 @@ class Epoch:
         """Give the shares of one round away, of each site either the one kind or the other, and wipe the round."""
         number = {site: index for index, site in enumerate(self.sites)}
         rows = [number[site] for site in survivors]
-        revealed = Revealed(
-            {site: self.shares[site][number[site], place].tobytes() for site in survivors},
-            {site: self.shares[site][rows, place] for site in silent},
-        )
+        pairs = np.empty((len(silent), len(survivors), seeds.SEED), dtype=np.uint8)
+        for index, site in enumerate(silent):
+            pairs[index] = self.shares[site][rows, place]
+        revealed = Revealed(np.stack([self.shares[site][number[site], place] for site in survivors]), pairs)
         # what is over cannot be opened any more, not even by whoever steals this machine
+        over = slice(self._wiped, place + 1)
         for table in self.shares.values():
-            table[:, : place + 1] = 0
+            table[:, over] = 0
         for pair in self.pairs.values():
-            pair.rounds[: place + 1] = 0
-        self.own[: place + 1] = 0
+            pair.rounds[over] = 0
+        self.own[over] = 0
+        self._wiped = place + 1
         return revealed

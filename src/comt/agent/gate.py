@@ -17,8 +17,6 @@ from comt.agent.policy import Policy
 from comt.errors import GateError
 from comt.queries import Answer, Query
 
-__all__ = ["Gate", "Policy", "Weight"]
-
 
 @dataclass(frozen=True)
 class Weight:

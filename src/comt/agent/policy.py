@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from comt.agent.noise import Noise
 from comt.errors import InputError
 from comt.queries import MAX_ANSWER_BYTES
 
@@ -37,6 +38,8 @@ class Policy:
     allow_leavers: bool = False
     #: sites with which sums are shared; None: all that the federation's certificates admit
     peers: frozenset[str] | None = None
+    #: differential privacy; None: sums are exact
+    noise: Noise | None = None
 
     @classmethod
     def protective(cls) -> Policy:
@@ -65,6 +68,7 @@ _TYPES: dict[str, tuple[str, Any]] = {
     "allow_leavers": ("true or false", lambda v: isinstance(v, bool)),
     "individual": ("true or false", lambda v: isinstance(v, bool)),
     "masked": ("true or false", lambda v: isinstance(v, bool)),
+    "noise": ("a table of numbers", lambda v: isinstance(v, dict)),
     "purposes": ("a list of texts", lambda v: isinstance(v, list) and all(isinstance(item, str) for item in v)),
     "peers": ("a list of texts", lambda v: isinstance(v, list) and all(isinstance(item, str) for item in v)),
 }
@@ -97,5 +101,21 @@ def parse_policy(table: Any, where: str) -> Policy:
         if not fits(value):
             raise InputError(f"{where}: {name} = {value!r} in the policy is not {expected}; write such a value.")
     start = Policy.protective()
+    table = dict(table)
+    if "noise" in table:
+        table["noise"] = _parse_noise(table["noise"], where)
     given = {name: frozenset(value) if isinstance(value, list) else value for name, value in table.items()}
     return Policy(**({field.name: getattr(start, field.name) for field in fields(Policy)} | given))
+
+
+def _parse_noise(table: dict[str, Any], where: str) -> Noise:
+    known = {field.name for field in fields(Noise)}
+    needed = {field.name for field in fields(Noise) if field.default is MISSING}
+    if not needed <= set(table) <= known:
+        raise InputError(
+            f"{where}: noise has the entries {sorted(table)}; it needs {sorted(needed)} and may have {sorted(known - needed)}."
+        )
+    for name, value in table.items():
+        if type(value) not in (int, float) or not 0 < value < float("inf") or (name == "delta" and value >= 1):
+            raise InputError(f"{where}: {name} = {value!r} of the noise is not a positive number; write such a value.")
+    return Noise(**{name: float(value) for name, value in table.items()})

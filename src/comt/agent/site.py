@@ -176,7 +176,9 @@ class Site:
         query = read_query(ask.query)
         layout = Layout(query.shapes(), ask.scales, len(sites))
         self._next_round[ask.training] = ask.round + 1
-        answer, weight = self.agent.weighed_answer(query, ask.round, masked=True, training=ask.training)
+        answer, weight = self.agent.weighed_answer(
+            query, ask.round, masked=True, training=ask.training, sharers=epoch.threshold
+        )
         context = round_context(epoch.digest, packed)
         words = layout.encode(answer.arrays)
         epoch.mask(words, epoch.place(ask.round), sites, context)

@@ -53,6 +53,9 @@ def run(options: argparse.Namespace) -> int:
         "purposes": _grouped(left, by_round=options.rounds),
         "refused": [{name: line[name] for name in ("time", "round", "purpose", "reason")} for line in refused],
     }
+    noisy = [line for line in lines if line["event"] == "noise"]
+    if noisy:
+        summary |= {"epsilon": noisy[-1]["epsilon"], "delta": noisy[-1]["delta"]}
     if options.transcript is not None:
         transcript = read_transcript(options.transcript)
         summary["disagreements"] = disagreements(lines, transcript.rounds, names[0] if names else "")
@@ -107,6 +110,8 @@ def _print(summary: Mapping[str, Any]) -> None:
         f"{summary['unmasked']} arrays without masks, {summary['individual']} shown individually; "
         f"{len(summary['refused'])} questions refused."
     )
+    if "epsilon" in summary:
+        console.print(f"With noise: ε = {summary['epsilon']:.3g} at δ = {summary['delta']:g} was spent in all.")
     for refusal in summary["refused"]:
         console.print(f"Refused in round {refusal['round']}: {refusal['reason']}")
     console.print(f"The chain of {summary['lines']} lines is intact; its head is {summary['head'][:16]}….")

@@ -37,7 +37,6 @@ from comt.masking.messages import (
     Unmask,
     round_context,
 )
-from comt.problem import Array
 from comt.queries import Query, Totals
 
 #: rounds between two key exchanges
@@ -289,11 +288,7 @@ def _notes_to(site: str, replies: Mapping[str, Masked]) -> dict[str, bytes]:
 def _shares_of(
     holder: str, revealed: Revealed, survivors: tuple[str, ...], silent: tuple[str, ...]
 ) -> NDArray[np.uint8]:
-    own = [np.frombuffer(revealed.own.get(site, b""), dtype=np.uint8) for site in survivors]
-    pairs: list[Array | NDArray[np.uint8]] = [revealed.pairs.get(site, np.empty((0, 0), np.uint8)) for site in silent]
-    fits = all(len(part) == seeds.SEED for part in own) and all(
-        part.shape == (len(survivors), seeds.SEED) for part in pairs
-    )
-    if not fits or set(revealed.own) != set(survivors) or set(revealed.pairs) != set(silent):
+    wanted = (len(survivors), seeds.SEED)
+    if revealed.own.shape != wanted or revealed.pairs.shape != (len(silent), *wanted):
         raise ProtocolError(f"site {holder} revealed other shares than those asked for; have it update its software.")
-    return np.concatenate([np.stack(own), *pairs]).astype(np.uint8)
+    return np.concatenate([revealed.own, revealed.pairs.reshape(-1, seeds.SEED)])

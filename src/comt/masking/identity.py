@@ -28,7 +28,7 @@ class Identity(Protocol):
 
     @property
     def credential(self) -> bytes:
-        """What others need to check a signature: a public key or a certificate."""
+        """What others need in order to check a signature, a public key or a certificate."""
 
     def sign(self, statement: bytes) -> bytes:
         """Sign."""

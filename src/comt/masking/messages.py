@@ -150,8 +150,8 @@ class Unmask:
 class Revealed:
     """Shares of one round's seeds: the self-masks of survivors; for silent sites their pair masks with survivors."""
 
-    own: dict[str, bytes]
-    pairs: dict[str, NDArray[np.uint8]]  # (survivors, 32), in the order of the list
+    own: NDArray[np.uint8]  # (survivors, 32), in the order of the list
+    pairs: NDArray[np.uint8]  # (silent, survivors, 32), in the order of participants
 
 
 @dataclass(frozen=True)
