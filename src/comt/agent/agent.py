@@ -7,6 +7,7 @@ import threading
 import numpy as np
 
 from comt import rows as row_maths
+from comt.agent import choosing  # noqa: F401 (registers its answers)
 from comt.agent.answers import compute
 from comt.agent.coverage import Memory, cells, covers
 from comt.agent.data import PreparedRows, RowSource
