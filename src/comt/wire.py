@@ -31,6 +31,7 @@ _DTYPES: dict[bytes, np.dtype[Any]] = {
     b"q": np.dtype("<i8"),
     b"Q": np.dtype("<u8"),
     b"B": np.dtype("u1"),
+    b"b": np.dtype("bool"),
 }
 _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 
@@ -179,6 +180,8 @@ class _Reader:
         array: np.ndarray[Any, Any] = np.frombuffer(part, dtype=dtype).reshape(shape)
         if dtype.kind == "f" and np.isnan(array).any():
             raise ValueError("not a number")
+        if dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+            raise ValueError("neither true nor false")
         return array
 
     def mapping(self, depth: int) -> dict[str, Any]:

@@ -14,7 +14,18 @@ from comt.agent.folds import fold_of
 from comt.agent.gate import Gate, Weight
 from comt.errors import GateError
 from comt.preparation import Preparation
-from comt.queries import Answer, DualSums, Histogram, Keep, ProximalStep, Query, SubsetSum, TrustedScore
+from comt.queries import (
+    Answer,
+    DualSums,
+    Histogram,
+    Keep,
+    MomentsByAgent,
+    ProximalStep,
+    Query,
+    RobustMoments,
+    SubsetSum,
+    TrustedScore,
+)
 from teaching import is_one_sentence
 
 QUERY = Histogram(n_columns=2)
@@ -306,7 +317,7 @@ def test_every_question_of_the_vocabulary_has_covers():
 def questions(cls):
     for sub in cls.__subclasses__():
         yield from questions(sub)
-        if sub.__module__ == "comt.queries" and not getattr(sub, "__abstractmethods__", None):
+        if sub.__module__.startswith("comt.queries") and not getattr(sub, "__abstractmethods__", None):
             yield sub
 
 
@@ -349,3 +360,32 @@ def test_fewer_trusted_rows_than_columns_stay_inside():
     with pytest.raises(GateError, match="2 trusted"):
         few.answer(dual(1), 1)
     agent(policy).answer(dual(1), 1)
+
+
+# questions that show agents one by one
+
+
+def moments(*agents):
+    return MomentsByAgent(loss_name="squared", preparation=Preparation.identity(2), agents=agents, n_folds=2)
+
+
+def test_slots_are_individual_answers():
+    """A slot of its own shows an agent's moments, masked or not; the ledger calls it what it is."""
+    one = agent(Policy())
+    one.answer(moments("north", "south"), 1)
+    assert all(entry.individual for entry in one.ledger)
+    with pytest.raises(GateError, match="every agent by itself"):
+        agent(Policy(by_agent=False)).answer(moments("north", "south"), 1)
+    agent(Policy(by_agent=False)).answer(moments("north"), 1)  # one slot for all is an ordinary sum
+
+
+def test_the_rows_that_fit_are_compared():
+    errors = np.sort(np.abs(agent(None).rows.targets))
+    limits = (errors[[19, 20]] + errors[[20, 21]]) / 2.0
+    query = RobustMoments(
+        loss_name="squared", preparation=Preparation.identity(2), theta=np.zeros((2, 2)), limit=limits,
+        smooth=np.zeros(2, dtype=bool),
+    )  # fmt: skip
+    agent(Policy()).answer(query, 1)
+    with pytest.raises(GateError, match="differ by fewer"):
+        agent(Policy(min_rows=5)).answer(query, 1)

@@ -33,6 +33,7 @@ def test_every_entry(tmp_path):
     max_bytes = 1_000_000
     purposes = ["sums at a model", "histogram of columns"]
     individual = false
+    by_agent = false
     masked = true
     min_participants = 4
     min_trusted_rows = 30
@@ -44,6 +45,7 @@ def test_every_entry(tmp_path):
         min_rows=20,
         max_bytes=1_000_000,
         purposes=frozenset({"sums at a model", "histogram of columns"}),
+        by_agent=False,
         masked=True,
         min_participants=4,
         min_trusted_rows=30,

@@ -9,7 +9,8 @@ import numpy as np
 from comt import rows as row_maths
 from comt.agent import choosing  # noqa: F401 (registers its answers)
 from comt.agent.answers import compute
-from comt.agent.coverage import Memory, cells, covers
+from comt.agent.broadcast import shows_agents
+from comt.agent.coverage import BINNED, Memory, cells, covers
 from comt.agent.data import PreparedRows, RowSource
 from comt.agent.gate import Gate, Weight
 from comt.agent.ledger import Entry, Ledger
@@ -18,7 +19,7 @@ from comt.agent.policy import Policy
 from comt.errors import GateError, InputError
 from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
-from comt.queries import Answer, Histogram, Query, ScoreHistogram
+from comt.queries import Answer, Query
 
 
 class Agent:
@@ -102,7 +103,7 @@ class Agent:
                         shape=array.shape,
                         bytes=array.nbytes,
                         rows=answer.rows[name],
-                        individual=individual,
+                        individual=individual or shows_agents(query),
                         masked=masked,
                     )
                 )
@@ -126,9 +127,9 @@ class Agent:
 
     def _merged_cells(self, query: Query, answer: Answer) -> Answer:
         least = self.gate.policy.min_rows
-        if least <= 1 or not isinstance(query, (Histogram, ScoreHistogram)):
-            return answer
-        return Answer({name: cells(counts, least) for name, counts in answer.arrays.items()}, answer.rows)
+        binned = BINNED.get(type(query), ()) if least > 1 else ()
+        merged = {name: cells(answer.arrays[name], least) for name in binned}
+        return Answer(answer.arrays | merged, answer.rows)
 
     def prepared(self, preparation: Preparation) -> PreparedRows:
         """Return the rows under a preparation; the latest one is kept."""

@@ -11,15 +11,20 @@ import numpy as np
 from comt.errors import GateError
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.queries import ModelQuery, ProximalStep, Query
+from comt.queries import ModelQuery, ProximalStep, Query, SlotQuery
 
 #: arrays that are not multiplied with rows; every other one of the right width is taken for a model
-_NO_MODELS = ("thresholds", "edges", "lambda_alpha", "lambda_z", "held_out", "fold")
+_NO_MODELS = ("thresholds", "edges", "lambda_alpha", "lambda_z", "limit", "weights", "flips")
 
 
 def width(query: Query) -> int:
     """Return how many coefficients the models of a question have (0: it is not about models)."""
     return query.preparation.width if isinstance(query, ModelQuery) else 0
+
+
+def shows_agents(query: Query) -> bool:
+    """Whether the sum over agents shows each of them by itself, in a slot of its own or by weights."""
+    return isinstance(query, SlotQuery) and len(query.agents) > 1
 
 
 def check(query: Query, agent: str, max_magnitude: float | None) -> None:

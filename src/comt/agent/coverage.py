@@ -20,18 +20,25 @@ from comt.agent.answers import _row_scores as row_scores
 from comt.agent.answers import _taken as taken_rows
 from comt.agent.folds import fold_of
 from comt.errors import GateError
+from comt.preparation import CAP
 from comt.problem import Array
 from comt.queries import (
     CurvatureTimes,
     DualSums,
+    ErrorCounts,
     Histogram,
+    MomentsByAgent,
+    NoisyLabelSums,
     ProximalStep,
     Query,
+    RankCounts,
     ResidualScale,
+    RobustMoments,
     ScoreHistogram,
     Spread,
     SubsetSum,
     TrustedScore,
+    TrustedSums,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +46,15 @@ if TYPE_CHECKING:
     from comt.agent.data import PreparedRows
 
 Rows = NDArray[np.bool_]
+
+#: arrays that count buggy rows in bins: their bins are merged until each holds enough rows
+BINNED: dict[type[Query], tuple[str, ...]] = {
+    Histogram: ("counts",),
+    ScoreHistogram: ("counts",),
+    ErrorCounts: ("counts",),
+    RankCounts: ("buggy",),
+    MomentsByAgent: ("columns",),
+}
 
 
 @dataclass(frozen=True)
@@ -116,6 +132,7 @@ def covers(query: Query, agent: Agent) -> list[Cover]:
 @covers.register(Spread)
 @covers.register(ResidualScale)
 @covers.register(ScoreHistogram)
+@covers.register(ErrorCounts)
 @covers.register(ProximalStep)
 def _all_rows(query: Query, agent: Agent) -> list[Cover]:
     """All rows, whatever the model: nothing to compare. (Bins of histograms are merged, see ``cells``.)"""
@@ -181,6 +198,64 @@ def _trusted_score(query: TrustedScore, agent: Agent) -> list[Cover]:
             rows = _folds(prepared, query.n_folds) == query.fold[index]
         found.append(Cover(("trusted", theta.tobytes()), rows))
     return found
+
+
+@covers.register(TrustedSums)
+def _trusted_sums(query: TrustedSums, agent: Agent) -> list[Cover]:
+    return [Cover(("trusted", theta.tobytes()), None) for theta in query.theta]
+
+
+@covers.register(MomentsByAgent)
+def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> list[Cover]:
+    """All rows, those without a capped cell, and the folds of the trusted rows: moments know no model."""
+    prepared = agent.prepared(query.preparation)
+    key = query.preparation.fingerprint.encode()
+    width = len(query.preparation.center)
+    whole: list[Rows] = [np.asarray((np.abs(x[:, :width]) < CAP).all(axis=1)) for x, _ in prepared.blocks()]
+    folds = _folds(prepared, query.n_folds)
+    found = [Cover(("buggy", key), None), Cover(("buggy", key), _joined(whole))]
+    return found + [Cover(("trusted", key), folds == fold) for fold in range(query.n_folds)]
+
+
+@covers.register(RankCounts)
+def _rank_counts(query: RankCounts, agent: Agent) -> list[Cover]:
+    prepared = agent.prepared(query.preparation)
+    folds = _folds(prepared, query.n_folds)
+    return [
+        Cover(("trusted", b"ranks" + theta.tobytes()), folds == fold if fold >= 0 else None)
+        for theta, fold in zip(query.theta, query.fold, strict=True)
+    ]
+
+
+@covers.register(RobustMoments)
+def _robust_moments(query: RobustMoments, agent: Agent) -> list[Cover]:
+    blocks = list(agent.prepared(query.preparation).blocks())
+    found = []
+    for theta, limit in zip(query.theta, query.limit, strict=True):
+        masks = []
+        for features, targets in blocks:
+            mask = np.abs(targets - features @ theta) < limit
+            masks.append(mask & _every(len(targets), query.thin))
+        found.append(Cover(("buggy", b"moments" + theta.tobytes()), _joined(masks)))
+    return found
+
+
+@covers.register(NoisyLabelSums)
+def _noisy_label_sums(query: NoisyLabelSums, agent: Agent) -> list[Cover]:
+    weights = query.weights[:, query.slot(agent.name)]
+    blocks = [len(targets) for _, targets in agent.prepared(query.preparation).blocks()]
+    part = _joined([_every(length, query.thin) for length in blocks])
+    return [
+        Cover(("buggy", theta.tobytes()), part if weight != 0 else np.zeros_like(part))
+        for theta, weight in zip(query.theta, weights, strict=True)
+    ]
+
+
+def _every(length: int, thin: int) -> Rows:
+    """Return every thin-th row of a block, as the agent takes them."""
+    mask = np.zeros(length, dtype=bool)
+    mask[::thin] = True
+    return mask
 
 
 def _folds(prepared: PreparedRows, n_folds: int) -> NDArray[np.int64]:

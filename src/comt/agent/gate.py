@@ -61,6 +61,11 @@ class Gate:
             raise GateError(
                 f"agent {self._agent} answers only under masks; train over a masked federation of three sites or more."
             )
+        if broadcast.shows_agents(query) and not policy.by_agent:
+            raise GateError(
+                f"agent {self._agent} refuses '{query.purpose}', whose sum shows every agent by itself; ask about all agents "
+                "together, or have the owner set by_agent."
+            )
         if policy.purposes is not None and query.purpose not in policy.purposes:
             raise GateError(
                 f"agent {self._agent} does not answer '{query.purpose}'; it allows {sorted(policy.purposes)}: have the "

@@ -24,6 +24,8 @@ class Policy:
     purposes: frozenset[str] | None = None
     #: may the server see this agent's answer by itself rather than only the sum over agents?
     individual: bool = False
+    #: answer questions whose sum shows every agent by itself, in a slot of its own
+    by_agent: bool = True
     #: answer only under masks
     masked: bool = False
     #: fewest sites in a sum
@@ -46,6 +48,7 @@ class Policy:
         """Return what a data holder gets who names nothing: masks, three sites, ten rows, as many trusted rows as columns."""
         return cls(
             min_rows=10,
+            by_agent=False,
             masked=True,
             min_participants=3,
             min_trusted_rows="columns",
@@ -65,6 +68,7 @@ _TYPES: dict[str, tuple[str, Any]] = {
     "min_trusted_rows": ('a whole number from 0 on or "columns"', lambda v: v == "columns" or _whole(v, 0)),
     "max_rounds": ("a whole number from 1 on", lambda v: _whole(v, 1)),
     "max_magnitude": ("a positive number", lambda v: type(v) in (int, float) and 0 < v < float("inf")),
+    "by_agent": ("true or false", lambda v: isinstance(v, bool)),
     "allow_leavers": ("true or false", lambda v: isinstance(v, bool)),
     "individual": ("true or false", lambda v: isinstance(v, bool)),
     "masked": ("true or false", lambda v: isinstance(v, bool)),

@@ -10,7 +10,7 @@ import numpy as np
 
 from comt.audit import attacks
 from comt.federation.transcript import Seen, Transcript
-from comt.queries import CurvatureTimes, DualSums, ModelQuery, SubsetSum
+from comt.queries import CurvatureTimes, DualSums, ModelQuery, MomentsByAgent, SubsetSum
 
 #: sums closer than this are counted as nested
 CLOSE = 10
@@ -35,7 +35,7 @@ def findings(transcript: Transcript) -> list[Finding]:
     }
     return [
         Finding("trusted gradient from replies", sum(len(found) > 0 for found in slopes.values()), _of(sites)),
-        Finding("Gram matrix by chosen directions", sum(_gram_known(rounds, site) for site in readable), _of(sites)),
+        Finding("Gram matrix by chosen directions", sum(_gram_known(rounds, site) for site in sites), _of(sites)),
         Finding(
             "nested subset sums", _close_sums(rounds), f"pairs of sums for one model fewer than {CLOSE} rows apart"
         ),
@@ -59,6 +59,10 @@ def _of(sites: Sequence[str]) -> str:
 
 
 def _gram_known(rounds: Sequence[Seen], site: str) -> bool:
+    if any(
+        isinstance(query, MomentsByAgent) and site in query.agents for query in (seen.question() for seen in rounds)
+    ):
+        return True  # masked or not: the question has a slot for every agent
     directions = [seen.question() for seen in rounds if site in seen.answers]
     if any(isinstance(query, DualSums) and query.curvature == "full" for query in directions):
         return True

@@ -175,7 +175,7 @@ def query_classes() -> wire.Classes:
         cls
         for module in (queries, preparation)
         for cls in vars(module).values()
-        if isinstance(cls, type) and is_dataclass(cls) and cls.__module__ == module.__name__
+        if isinstance(cls, type) and is_dataclass(cls) and cls.__module__.startswith(module.__name__)
     )
 
 
