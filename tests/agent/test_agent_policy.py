@@ -38,6 +38,8 @@ def test_every_entry(tmp_path):
     min_participants = 4
     min_trusted_rows = 30
     max_rounds = 100
+    max_refusals = 7
+    allow_leavers = true
     max_magnitude = 1000
     peers = ["north", "south"]
     """
@@ -50,6 +52,8 @@ def test_every_entry(tmp_path):
         min_participants=4,
         min_trusted_rows=30,
         max_rounds=100,
+        max_refusals=7,
+        allow_leavers=True,
         max_magnitude=1000,
         peers=frozenset({"north", "south"}),
     )

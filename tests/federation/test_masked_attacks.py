@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -37,7 +38,8 @@ from comt.masking.messages import (
     Unmask,
     round_context,
 )
-from comt.queries import Histogram, Spread
+from comt.preparation import Preparation
+from comt.queries import DualSums, Histogram, Spread
 from masked_sites import BadChannel, MaskedFederation, make_sites, mask_federation
 from teaching import is_one_sentence, random_data, split_agents
 
@@ -431,17 +433,96 @@ def test_two_sites_are_too_few_unless_the_owner_says_so():
     np.testing.assert_allclose(found["first"], LocalFederation(allowed).sum(QUESTION)["first"])
 
 
-def test_the_same_question_is_not_answered_among_fewer_sites():
-    """Sums over five and over four sites, subtracted, are the fifth's own answer."""
-    sites = make_sites(split_agents(DATA, 5))
+def test_sums_before_and_after_a_site_left_are_not_both_opened():
+    """Sums over five and over four sites, subtracted, are the fifth's own answer; at a nearby model, nearly."""
+    sites = make_sites(split_agents(DATA, 5, policy=Policy(allow_leavers=False)))
     channel = BadChannel(sites)
     federation = MaskedFederation(channel)
     federation.sum(QUESTION)
-    federation.sum(QUESTION)  # among the same sites it may be repeated
-    channel.dies_at = {"agent-4": "Ask"}
     federation.sum(Histogram(n_columns=3))
-    with pytest.raises(GateError, match="very question"):
-        federation.sum(QUESTION)
+    channel.dies_at = {"agent-4": "Ask"}
+    with pytest.raises(GateError, match="have left or joined"):
+        federation.sum(Spread(center=np.full(3, 1e-12)))
+    # nor does a new training among the four
+    with pytest.raises(GateError, match="have left or joined"):
+        MaskedFederation(LocalChannel(sites[:4])).sum(Spread(center=np.full(3, 1e-12)))
+    MaskedFederation(LocalChannel(sites)).sum(QUESTION)
+
+
+def test_a_site_that_leaves_before_anything_is_opened_is_no_loss():
+    agents = split_agents(DATA, 5, policy=Policy(allow_leavers=False))
+    channel = BadChannel(make_sites(agents), {"agent-4": "Ask"})
+    federation = MaskedFederation(channel)
+    federation.sum(QUESTION)
+    federation.sum(Histogram(n_columns=3))
+    assert federation.agents == ("agent-0", "agent-1", "agent-2", "agent-3")
+
+
+def test_many_may_leave_at_once():
+    """Three leavers hide in their own sum."""
+    sites = make_sites(split_agents(DATA, 9, policy=Policy(allow_leavers=False)))
+    MaskedFederation(LocalChannel(sites)).sum(QUESTION)
+    MaskedFederation(LocalChannel(sites[:6])).sum(QUESTION)
+    with pytest.raises(GateError):
+        MaskedFederation(LocalChannel(sites[:7])).sum(QUESTION)
+
+
+@pytest.mark.parametrize(
+    "strict",
+    [Policy(min_rows=1000), Policy(min_trusted_rows=1000), Policy(min_participants=6)],
+    ids=["rows", "trusted", "sites"],
+)
+def test_everybody_holds_to_the_strictest_terms(strict):
+    """Four lenient sites could open a sum of five; they do not, because the fifth would not have it."""
+    agents = split_agents(DATA, 5)
+    agents[2] = Agent("agent-2", agents[2].rows, strict)
+    sites = make_sites(agents)
+    channel = BadChannel(sites)
+    question = dual()
+    with pytest.raises(GateError):
+        MaskedFederation(channel).sum(question)
+    # a coordinator that goes on in spite of the refusal gets no share from anybody
+    assert not any(isinstance(reply, Revealed) for _, _, reply in channel.seen)
+    for name, request, _ in list(channel.seen):
+        if isinstance(request, Unmask):
+            reply = tell(next(site for site in sites if site.name == name), request)
+            assert isinstance(reply, Refused)
+
+
+def dual():
+    zero = np.zeros((1, 2))
+    return DualSums(
+        loss_name="squared",
+        preparation=Preparation.identity(2),
+        r=zero,
+        theta=zero,
+        lambda_alpha=np.zeros(1),
+        lambda_z=np.full(1, np.inf),
+    )
+
+
+def test_refusals_are_no_yardstick():
+    """Who binary-searches for what is refused gets as many bits as the owner allows, then silence."""
+    agents = [
+        Agent(name, ArrayRows(np.full((20, 1), 3.0e10), np.zeros(20)), Policy(max_refusals=3, min_participants=3))
+        for name in "abc"
+    ]
+    sites = make_sites(agents)
+    channel = BadChannel(sites)
+    federation = MaskedFederation(channel)
+    for number in range(10):  # Σ(x − c)² does not fit the default scale
+        federation._scales.clear()
+        with contextlib.suppress(GateError):
+            federation.sum(Spread(center=np.full(2, float(number))))
+    assert sum(isinstance(reply, Refused) and reply.kind == "range" for _, _, reply in channel.seen) <= 3 * len(sites)
+    with pytest.raises(GateError, match="answers no more"):
+        federation.sum(Histogram(n_columns=2))
+
+
+def test_finer_scales_are_refused():
+    sites, channel, _ = ready(3)
+    ask = replace(last_request(channel, Ask), round=1, scales={"first": 120})
+    refused(sites[0], ask, "out of range")
 
 
 def test_strangers_are_not_summed_with():

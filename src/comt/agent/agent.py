@@ -91,6 +91,7 @@ class Agent:
                 self.gate.check(query, answer, weight, masked=masked)
             except GateError as refusal:
                 self.store = kept  # a refused step of Algorithm 1 was not taken
+                self.gate.refused()
                 self.ledger.refuse(self.name, round_number, query.purpose, str(refusal))
                 raise
             for name, array in answer.arrays.items():

@@ -14,7 +14,7 @@ from comt.errors import EquivocationError, ProtocolError
 from comt.masking import seeds, shamir
 from comt.masking.fixed_point import Words, add, subtract
 from comt.masking.identity import Directory, Identity
-from comt.masking.messages import Advert, Begin, Dealt, Revealed, Roster
+from comt.masking.messages import Advert, Begin, Dealt, Revealed, Roster, Terms
 
 MAX_WINDOW = 4096
 
@@ -22,11 +22,11 @@ MAX_WINDOW = 4096
 class Epoch:
     """One site's secrets during an epoch."""
 
-    def __init__(self, begin: Begin, identity: Identity) -> None:
+    def __init__(self, begin: Begin, identity: Identity, terms: Terms) -> None:
         self.site, self.begin = identity.name, begin
         self._private = X25519PrivateKey.generate()
         public = self._private.public_key().public_bytes_raw()
-        advert = Advert(self.site, begin, public, identity.credential, b"")
+        advert = Advert(self.site, begin, terms, public, identity.credential, b"")
         self.advert = replace(advert, signature=identity.sign(advert.statement()))
         self.roster: Roster | None = None
         self.digest = b""
@@ -46,6 +46,11 @@ class Epoch:
     def threshold(self) -> int:
         """How many sites are needed to unmask."""
         return seeds.threshold(len(self.sites))
+
+    def terms(self, sites: tuple[str, ...]) -> list[Terms]:
+        """Return the terms of some sites on the roster."""
+        assert self.roster is not None
+        return [advert.terms for advert in self.roster.adverts if advert.site in sites]
 
     def place(self, round_number: int) -> int:
         """Return which of the epoch's rounds it is."""

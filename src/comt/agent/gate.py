@@ -9,12 +9,13 @@ What is said to the outside names no number of rows; the owner finds them in the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from comt.agent import broadcast
 from comt.agent.policy import Policy
 from comt.errors import GateError
+from comt.masking.messages import Terms
 from comt.queries import Answer, Query
 
 
@@ -47,7 +48,8 @@ class Gate:
     def __init__(self, agent: str, policy: Policy) -> None:
         self._agent, self.policy = agent, policy
         self._rounds = 0
-        self._asked: dict[bytes, tuple[str, ...]] = {}
+        self._refusals = 0
+        self._summed: set[frozenset[str]] = set()
 
     def admit(self, query: Query, *, individual: bool = False, masked: bool = False) -> None:
         """Refuse a question that is not to be answered at all, before any row is looked at."""
@@ -71,6 +73,10 @@ class Gate:
                 f"agent {self._agent} does not answer '{query.purpose}'; it allows {sorted(policy.purposes)}: have the "
                 "data holder add it, or train without."
             )
+        if policy.max_refusals is not None and self._refusals >= policy.max_refusals:
+            raise GateError(
+                f"agent {self._agent} has refused {self._refusals} questions and answers no more; ask its owner to look."
+            )
         if policy.max_rounds is not None and self._rounds >= policy.max_rounds:
             raise GateError(
                 f"agent {self._agent} has answered the {policy.max_rounds:,} rounds its owner allows; ask the owner for more."
@@ -78,28 +84,39 @@ class Gate:
         broadcast.check(query, self._agent, policy.max_magnitude)
         self._rounds += 1
 
-    def check_participants(self, fingerprint: bytes, participants: tuple[str, ...]) -> None:
-        """Refuse a sum over too few sites, and the same question over other sites: subtracted, they show one site."""
+    def refused(self) -> None:
+        """Count a refusal: who may ask again and again learns from what is refused."""
+        self._refusals += 1
+
+    def check_participants(self, participants: Sequence[str], terms: Iterable[Terms]) -> None:
+        """Refuse a sum over strangers or too few sites, and sums over sets of sites that differ by a few: subtracted, they
+        show those few.
+        """
         policy, count = self.policy, len(participants)
-        # two sites are too few unless the owner says two
-        least = policy.min_participants if policy.min_participants > 1 else 3
         if policy.peers is not None and not set(participants) <= policy.peers | {self._agent}:
             strangers = sorted(set(participants) - policy.peers - {self._agent})
             raise GateError(
                 f"agent {self._agent} does not sum with {strangers}, whom its owner has not named as peers."
             )
+        all_terms = list(terms)
+        least = max(term.min_participants for term in all_terms)
         if count < least:
             reason = ", because each of two can subtract its own part and read the other's" if count == 2 else ""
             raise GateError(
                 f"agent {self._agent} takes part in sums of {least} sites or more, here are {count}{reason}; "
                 "invite more sites, or have the owner set min_participants."
             )
-        before = self._asked.setdefault(fingerprint, participants)
-        if before != participants and not policy.allow_leavers:
-            raise GateError(
-                f"agent {self._agent} has answered this very question as one of {len(before)} sites and not again among "
-                "others: the two sums would differ by whoever left; ask another question, or have the owner set allow_leavers."
-            )
+        if not all(term.allow_leavers for term in all_terms):
+            apart = [len(set(participants) ^ earlier) for earlier in self._summed]
+            if any(0 < difference < least for difference in apart):
+                raise GateError(
+                    f"agent {self._agent} has taken part in a sum over sites of which fewer than {least} have left or joined "
+                    "since, and their own part would show; wait for them, or have the owners set allow_leavers."
+                )
+
+    def summed(self, participants: Sequence[str]) -> None:
+        """Remember over which sites a sum was opened."""
+        self._summed.add(frozenset(participants))
 
     def check(self, query: Query, answer: Answer, weight: Weight | None = None, *, masked: bool = False) -> None:
         """Refuse an answer that is too large, uncounted or, unless it goes out under masks, rests on too few rows."""
@@ -114,28 +131,29 @@ class Gate:
             )
         weight = weight or Weight.of_arrays(answer.rows)
         if any(0 < count < self.policy.min_rows for count in weight.earlier):
-            raise self._too_close(query)
+            raise self._too_close(query, self.policy.min_rows)
         if not masked:
             self.check_totals(query, [weight])
 
-    def check_totals(self, query: Query, weights: Sequence[Weight]) -> None:
-        """Apply the minimums to what the coordinator is about to see: the sum over the sites given."""
+    def check_totals(self, query: Query, weights: Sequence[Weight], terms: Iterable[Terms] = ()) -> None:
+        """Apply the minimums, the strictest of all sites, to what the coordinator is about to see: their sum."""
         buggy, trusted, differences = (
             [sum(counts) for counts in zip(*kind, strict=True)]
             for kind in zip(*(weight.counts() for weight in weights), strict=True)
         )
-        least = self.policy.min_rows
-        least_trusted = max(least, self.policy.least_trusted(broadcast.width(query)))
+        all_terms = [self.policy.terms(), *terms]
+        least = max(term.min_rows for term in all_terms)
+        least_trusted = max(least, *(term.least_trusted(broadcast.width(query)) for term in all_terms))
         if any(0 < count < least for count in buggy) or any(0 < count < least_trusted for count in trusted):
             raise GateError(
                 f"agent {self._agent} refuses '{query.purpose}': it would sum fewer rows than its owner asks for ({least}, "
                 f"and {least_trusted} trusted ones); ask about more rows."
             )
         if any(0 < count < least for count in differences):
-            raise self._too_close(query)
+            raise self._too_close(query, least)
 
-    def _too_close(self, query: Query) -> GateError:
+    def _too_close(self, query: Query, least: int) -> GateError:
         return GateError(
             f"agent {self._agent} refuses '{query.purpose}': two sums for the same model would differ by fewer than "
-            f"{self.policy.min_rows} rows, which a subtraction would show; choose thresholds or folds further apart."
+            f"{least} rows, which a subtraction would show; choose thresholds or folds further apart."
         )

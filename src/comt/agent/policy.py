@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from comt.agent.noise import Noise
 from comt.errors import InputError
+from comt.masking.messages import Terms
 from comt.queries import MAX_ANSWER_BYTES
 
 
@@ -34,10 +35,12 @@ class Policy:
     min_trusted_rows: int | Literal["columns"] = 0
     #: how many questions are answered before the owner is asked again; None: any number
     max_rounds: int | None = None
+    #: how many questions are refused before nothing more is answered; a refusal tells something, too. None: any number
+    max_refusals: int | None = None
     #: largest entry of a broadcast model; None: any
     max_magnitude: float | None = None
-    #: answer a question again after a site has left, although the two sums differ by that site's own
-    allow_leavers: bool = False
+    #: go on when fewer than ``min_participants`` sites have left or joined, although sums before and after differ by them
+    allow_leavers: bool = True
     #: sites with which sums are shared; None: all that the federation's certificates admit
     peers: frozenset[str] | None = None
     #: differential privacy; None: sums are exact
@@ -52,13 +55,21 @@ class Policy:
             masked=True,
             min_participants=3,
             min_trusted_rows="columns",
+            allow_leavers=False,
             max_rounds=5_000,
+            max_refusals=20,
             max_magnitude=1e6,
         )
 
-    def least_trusted(self, width: int) -> int:
-        """Return the fewest trusted rows of a sum about models of this width."""
-        return width if isinstance(self.min_trusted_rows, str) else self.min_trusted_rows
+    def terms(self) -> Terms:
+        """Return what other sites have to know, in order to hold to it."""
+        return Terms(
+            self.min_rows,
+            Terms.COLUMNS if isinstance(self.min_trusted_rows, str) else self.min_trusted_rows,
+            # two sites are too few unless the owner says two
+            self.min_participants if self.min_participants > 1 else 3,
+            self.allow_leavers,
+        )
 
 
 _TYPES: dict[str, tuple[str, Any]] = {
@@ -67,6 +78,7 @@ _TYPES: dict[str, tuple[str, Any]] = {
     "min_participants": ("a whole number from 2 on", lambda v: _whole(v, 2)),
     "min_trusted_rows": ('a whole number from 0 on or "columns"', lambda v: v == "columns" or _whole(v, 0)),
     "max_rounds": ("a whole number from 1 on", lambda v: _whole(v, 1)),
+    "max_refusals": ("a whole number from 1 on", lambda v: _whole(v, 1)),
     "max_magnitude": ("a positive number", lambda v: type(v) in (int, float) and 0 < v < float("inf")),
     "by_agent": ("true or false", lambda v: isinstance(v, bool)),
     "allow_leavers": ("true or false", lambda v: isinstance(v, bool)),

@@ -100,6 +100,7 @@ class Site:
             try:
                 reply: Any = self._dispatch(wire.unpack(message, MESSAGES), message)
             except RangeError as error:
+                self.agent.gate.refused()  # it tells that a number is large
                 reply = Refused("range", str(error), error.array)
             except GateError as error:
                 reply = Refused("gate", str(error))
@@ -146,7 +147,7 @@ class Site:
         if not 1 <= begin.window <= MAX_WINDOW or begin.first_round < self._next_round.get(begin.training, 0):
             raise self._stale(f"a window of {begin.window} rounds from {begin.first_round}")
         self._next_epoch[begin.training] = begin.epoch + 1
-        self._epoch, self._round = Epoch(begin, self._identity), None
+        self._epoch, self._round = Epoch(begin, self._identity, self.agent.gate.policy.terms()), None
         return self._epoch.advert
 
     def _deal(self, roster: Roster) -> Dealt:
@@ -154,7 +155,7 @@ class Site:
         if epoch.roster is not None:
             raise self._stale("a second roster")
         epoch.check_roster(roster, self._directory)
-        self.agent.gate.check_participants(b"roster" + roster.digest(), roster.sites)
+        self.agent.gate.check_participants(roster.sites, [advert.terms for advert in roster.adverts])
         return epoch.deal(roster)
 
     def _receive(self, deliver: Deliver) -> Ready:
@@ -172,7 +173,7 @@ class Site:
             return self._round.reply  # the same message again, to the same question: nothing new leaves
         self._check_round(ask, epoch)
         sites = ask.participants
-        self.agent.gate.check_participants(hashlib.sha256(ask.query).digest(), sites)
+        self.agent.gate.check_participants(sites, epoch.terms(sites))
         query = read_query(ask.query)
         layout = Layout(query.shapes(), ask.scales, len(sites))
         self._next_round[ask.training] = ask.round + 1
@@ -216,16 +217,15 @@ class Site:
         epoch, current = self._current(), self._round
         if current is None or current.ask.round != number:
             raise self._stale(f"unmasking round {number}")
-        least = max(epoch.threshold, self.agent.gate.policy.min_participants)
         if list(survivors) != sorted(set(survivors)) or not {self.name} <= set(survivors) <= set(
             current.ask.participants
         ):
             raise ProtocolError(
                 f"site {self.name} was sent survivors {list(survivors)}, who are not a part of the round."
             )
-        if len(survivors) < least:
+        if len(survivors) < epoch.threshold:
             raise ProtocolError(
-                f"{len(survivors)} survivors are too few where {least} are needed; the round stays masked."
+                f"{len(survivors)} survivors are too few where {epoch.threshold} are needed; the round stays masked."
             )
         if current.survivors not in (None, survivors):
             raise EquivocationError(
@@ -234,7 +234,8 @@ class Site:
         return epoch, current
 
     def _agree(self, agree: Agree) -> Signed:
-        _, current = self._in_round(agree.round, agree.survivors)
+        epoch, current = self._in_round(agree.round, agree.survivors)
+        self.agent.gate.check_participants(agree.survivors, epoch.terms(current.ask.participants))
         current.survivors = agree.survivors
         return Signed(self._identity.sign(survivors_statement(current.context, agree.survivors)))
 
@@ -247,11 +248,19 @@ class Site:
             if site != self.name:
                 note = epoch.open(site, unmask.round + 1, unmask.notes.get(site, b""))
                 weights.append(self._read_note(note, site, current))
-        self.agent.gate.check_totals(current.query, weights)
+        terms = epoch.terms(current.ask.participants)
+        self.agent.gate.check_participants(unmask.survivors, terms)
+        try:
+            self.agent.gate.check_totals(current.query, weights, terms)
+        except GateError as refusal:
+            self.agent.gate.refused()
+            self.agent.ledger.refuse(self.name, unmask.round, current.query.purpose, str(refusal))
+            raise
         if unmask.survivors != current.ask.participants:
             self._check_votes(unmask, current, epoch)
         silent = tuple(site for site in current.ask.participants if site not in unmask.survivors)
         current.survivors = unmask.survivors
+        self.agent.gate.summed(unmask.survivors)
         current.revealed = epoch.reveal(epoch.place(unmask.round), unmask.survivors, silent)
         return current.revealed
 

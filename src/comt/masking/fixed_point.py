@@ -30,9 +30,10 @@ Words = NDArray[np.uint64]
 Shapes = Mapping[str, tuple[int, ...]]
 
 DEFAULT_SCALE = 64
-#: how much coarser the step becomes when a number does not fit
+#: how much coarser the step becomes when a number does not fit; never finer than the default, because with a fine scale
+#: the refusal of what does not fit would measure ordinary numbers
 COARSER = 16
-SCALES = (-960, 512)
+SCALES = (-960, DEFAULT_SCALE)
 #: matrices that are symmetric by what they mean: their lower half need not travel
 SYMMETRIC = ("weight_xx", "trusted_bend")
 _WORD, _HALF = 2.0**64, 2.0**63

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,18 +40,36 @@ class Begin:
 
 
 @dataclass(frozen=True)
+class Terms:
+    """On which terms a site takes part. All sites hold to the strictest: t of them can open a sum without the others."""
+
+    min_rows: int = 1
+    min_trusted_rows: int = 0  # COLUMNS: as many as there are columns
+    min_participants: int = 3
+    allow_leavers: bool = True
+
+    #: stands for the number of columns
+    COLUMNS: ClassVar[int] = -1
+
+    def least_trusted(self, width: int) -> int:
+        """Return the fewest trusted rows of a sum about models of this width."""
+        return width if self.min_trusted_rows == self.COLUMNS else self.min_trusted_rows
+
+
+@dataclass(frozen=True)
 class Advert:
-    """A site's key for one epoch, signed."""
+    """A site's key and terms for one epoch, signed."""
 
     site: str
     begin: Begin
+    terms: Terms
     public: bytes
     credential: bytes
     signature: bytes
 
     def statement(self) -> bytes:
         """Return what is signed."""
-        return b"comt advert\0" + wire.pack((self.site, self.begin, self.public))
+        return b"comt advert\0" + wire.pack((self.site, self.begin, self.terms, self.public))
 
 
 @dataclass(frozen=True)
@@ -164,7 +182,7 @@ class Refused:
 
 
 MESSAGES = wire.vocabulary(
-    (Begin, Advert, Roster, Dealt, Deliver, Ready, Ask, Masked, Agree, Signed, Unmask, Revealed, Refused)
+    (Begin, Terms, Advert, Roster, Dealt, Deliver, Ready, Ask, Masked, Agree, Signed, Unmask, Revealed, Refused)
 )
 
 
