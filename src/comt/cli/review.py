@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write(options: argparse.Namespace, folder: Path, earlier: Run, source: Source) -> int:
-    from comt.agent import TableRows
+    from comt.agent.formats import rows_of
     from comt.agent.inspection import inspect_first
     from comt.cli.write import read_issues
     from comt.errors import InputError
@@ -63,7 +63,7 @@ def _write(options: argparse.Namespace, folder: Path, earlier: Run, source: Sour
     source.check()
     inspected = inspect_first(read_issues(folder), int(options.budget), int(options.seed))
     plan = earlier.plan
-    rows = TableRows.rows_of(source.path, inspected["row"].tolist(), target=plan.target)
+    rows = rows_of(source.path, inspected["row"].tolist(), target=plan.target)
     table = review_table(inspected, rows, agent=source.agent, run=earlier.id)
     write_whole(out, neutral(table).to_csv(index=False), private=True)
     drawn = table["drawn"].value_counts()
