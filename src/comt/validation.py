@@ -87,7 +87,7 @@ def held_out(model: Any, agents: Sequence[Agent], folds: int | None = None) -> H
         return None
     n_folds = folds or (FOLDS if sum(agent.rows.n_rows for agent in agents) < LARGE else 2)
     fold = {agent.name: trusted_folds(agent.rows, *agent.rows.trusted(), n_folds) for agent in agents}
-    if not all(_large_enough(fold[agent.name], agent.policy.min_rows) for agent in agents):
+    if not all(_large_enough(fold[agent.name], agent.gate.policy.min_rows) for agent in agents):
         return None
     predicted = {agent.name: np.full(len(fold[agent.name]), np.nan) for agent in agents}
     for left_out in range(n_folds):
