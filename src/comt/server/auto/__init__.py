@@ -1,0 +1,1 @@
+"""Choosing automatically: moments, rank tests and the weights of agents. Sums only."""
