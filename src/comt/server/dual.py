@@ -80,7 +80,7 @@ def start_on_a_part(
     def answer(points: Points) -> list[Sums]:
         owner = np.zeros(len(points.r), dtype=np.int64)
         part = _exchange(federation, preparation, [task], {0: points}, [0], owner, 0, thin)
-        return [_scaled(sums, thin) for sums in part]
+        return [scaled(sums, thin) for sums in part]
 
     try:
         rough = drive(asking, answer)
@@ -89,7 +89,8 @@ def start_on_a_part(
     return rough.r, rough.theta
 
 
-def _scaled(sums: Sums, factor: float) -> Sums:
+def scaled(sums: Sums, factor: float) -> Sums:
+    """Return the sums over a part of the buggy rows as if they were over all."""
     assert sums.weight_xx is not None
     assert sums.weight_alpha_x is not None
     return replace(
