@@ -88,11 +88,8 @@ def _dual_sums(query: DualSums, agent: Agent) -> Answer:
     # only a loss of constant curvature can use XᵀX itself
     whole = query.keep is None and query.thin == 1
     useful = whole and query.curvature == "full" and problems[0].loss.piecewise_quadratic
-    blocks = prepared.blocks_with_gram() if useful else ((block, None) for block in prepared.blocks())
+    blocks = prepared.blocks_with_gram() if useful else ((block, None) for block in prepared.part(query.thin))
     for (features, targets), gram in blocks:
-        if query.thin > 1:
-            part = -(-len(targets) // query.thin)
-            features, targets = features[:part], targets[:part]
         for index, problem in enumerate(problems):
             block = (features, targets)
             if query.keep is not None:

@@ -45,7 +45,7 @@ class DualSums(ModelQuery):
     keep: Keep | None = None
     held_out: NDArray[np.int64] | None = None  # (B,)
     n_folds: int = 0
-    #: sum only the first 1/thin of every block of buggy rows: enough to find where a solver should start
+    #: sum only every thin-th buggy row: enough to find where a solver should start, or which parameters to try
     thin: int = 1
 
     def __post_init__(self) -> None:

@@ -131,6 +131,7 @@ def solve(
     *,
     tol: float = 1e-8,
     max_rounds: int = 200,
+    max_turns: int = MAX_TURNS,
     n_folds: int = 0,
     thin: int = 1,
 ) -> list[DirectSolution]:
@@ -144,7 +145,7 @@ def solve(
         for run, threshold in zip(trimmed, ask.thresholds(trimmed), strict=True):
             run.choose(threshold)
     live = runs
-    for _ in range(MAX_TURNS):
+    for _ in range(max_turns):
         _descend(ask, live, tol, max_rounds)
         live = [run for run in live if run.task.fraction < 1.0]
         if not live:
