@@ -144,7 +144,7 @@ class LogisticLoss:
             start -= lambda_alpha
         logit = start
         if c != 0:
-            logit = _fixed_point(start, c) if c > 0 else _fixed_point_below(start, -c)
+            logit = _fixed_point(start, c) if c > -2.0 else _fixed_point_below(start, -c)
         tail = np.exp(-np.abs(logit))
         smaller = tail / (1.0 + tail)  # σ(−|t|), which keeps its digits in both tails
         alpha = np.where(logit > 0, 1.0 - smaller, smaller)
@@ -162,9 +162,9 @@ class LogisticLoss:
 
 
 def _fixed_point(start: Array, c: float) -> Array:
-    """Solve t = start + cσ(t). The map's slope is at most c/4 < 1, so the root is unique; Newton is vectorised."""
+    """Solve t = start + cσ(t), −2 < c < 4: the map's slope is below 1, so the root is unique; Newton is vectorised."""
     logit = start + c * expit(start + 0.5 * c)
-    floor = 4e-16 * (1.0 + c)
+    floor = 4e-16 * (1.0 + abs(c))
     for _ in range(50):
         alpha = expit(logit)
         gap = logit - start

@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from comt.agent import Agent, ArrayRows
+from comt.agent.folds import fold_of
 from comt.errors import ProtocolError
 from comt.federation import LocalFederation
 from comt.preparation import Preparation
@@ -137,8 +138,6 @@ def test_agents_of_weight_zero_are_absent_and_others_count_as_much_as_they_do():
 
 @pytest.mark.parametrize("loss_name", LOSSES)
 def test_a_held_out_fold_and_a_part_of_the_rows(loss_name):
-    from comt.agent.folds import fold_of
-
     data = random_data(loss_name, n=64, d=D, m=30, seed=6)
     problem = TeachingProblem(loss_name, 1.0, 5.0, 0.0, 3.0)
     folds = fold_of(*data.trusted, 3)
