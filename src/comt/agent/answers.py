@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from comt import rows as row_maths
 from comt.agent import histograms
-from comt.agent.folds import fold_of
+from comt.agent.folds import trusted_folds
 from comt.agent.proximal import proximal_step
 from comt.errors import ProtocolError
 from comt.problem import Array, TeachingProblem
@@ -97,7 +97,7 @@ def _dual_sums(query: DualSums, agent: Agent) -> Answer:
                 block = (features[taken], targets[taken])
             _add(arrays, index, row_maths.buggy_sums(problem, *block, query.r[index], query.curvature, gram))
     arrays["size_sq"] += prepared.size_sq
-    _add_trusted(arrays, query, problems, prepared.trusted, query.curvature)
+    _add_trusted(arrays, query, problems, agent, query.curvature)
     answer = _counted(arrays, _fewest(arrays["rows"]), _fewest(arrays["trusted_rows"]))
     answer.rows["size_sq"] = prepared.n_rows
     return answer
@@ -107,11 +107,11 @@ def _add_trusted(
     arrays: dict[str, Array],
     query: DualSums | DirectSums,
     problems: list[TeachingProblem],
-    trusted: tuple[Array, Array],
+    agent: Agent,
     curvature: str,
 ) -> None:
-    features, targets = trusted
-    folds = fold_of(features, targets, query.n_folds) if query.n_folds else None
+    features, targets = agent.prepared(query.preparation).trusted
+    folds = trusted_folds(agent.rows, features, targets, query.n_folds) if query.n_folds else None
     for index, problem in enumerate(problems):
         block = (features, targets)
         if folds is not None and query.held_out is not None and query.held_out[index] >= 0:
@@ -137,7 +137,7 @@ def _direct_sums(query: DirectSums, agent: Agent) -> Answer:
             counts[index] += len(block[1])
             _add(arrays, index, {name: weights[index] * value for name, value in sums.items()})
             arrays["size_sq"][index] += weights[index] * np.einsum("ij,ij->", block[0], block[0])
-    _add_trusted(arrays, query, problems, prepared.trusted, "full")
+    _add_trusted(arrays, query, problems, agent, "full")
     return _counted(arrays, _fewest(counts), _fewest(arrays["trusted_rows"]))
 
 
@@ -213,7 +213,7 @@ def _trusted_score(query: TrustedScore, agent: Agent) -> Answer:
     features, targets = agent.prepared(query.preparation).trusted
     loss = query.problem().loss
     arrays = _zeros(query)
-    folds = fold_of(features, targets, query.n_folds) if query.n_folds else None
+    folds = trusted_folds(agent.rows, features, targets, query.n_folds) if query.n_folds else None
     for index, theta in enumerate(query.theta):
         chosen: Any = slice(None)
         if folds is not None and query.fold is not None and query.fold[index] >= 0:

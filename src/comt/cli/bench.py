@@ -22,9 +22,14 @@ def add_parser(commands: Any) -> None:
     speed.set_defaults(run=_speed)
 
     paper = _experiment(experiments, "paper", "the paper's tables and figures beside its printed numbers")
-    paper.add_argument("--fair", action="store_true", help="tune every method alike instead of the paper's one setting")
-    paper.add_argument("--others", action="store_true", help="the competitors the paper does not have, in its setting")
-    paper.set_defaults(run=_paper)
+    instead = paper.add_mutually_exclusive_group()
+    for protocol, says in (
+        ("fair", "tune every method alike instead of the paper's one setting"),
+        ("others", "the competitors the paper does not have, in its setting"),
+        ("sum", "the paper's setting, its noise scaled by the sum of a row's magnitudes instead of their mean"),
+    ):
+        instead.add_argument(f"--{protocol}", dest="protocol", action="store_const", const=protocol, help=says)
+    paper.set_defaults(run=_paper, protocol="paper")
     for name, text in (
         ("scaling", "seconds at the paper's 50,000, 100,000 and 500,000 instances"),
         ("real", "CPUSMALL, IJCNN and heart disease over several numbers of trusted rows"),
@@ -33,6 +38,14 @@ def add_parser(commands: Any) -> None:
         experiment = _experiment(experiments, name, text)
         experiment.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods")
         experiment.set_defaults(run=_scaling if name == "scaling" else _comparison)
+    masking = experiments.add_parser("masking", help="what masks cost per agent and round")
+    masking.add_argument("--rounds", type=int, default=60, help="rounds per measurement (default 60)")
+    masking.add_argument("--out", type=Path, default=RESULTS, help=f"folder for the table (default {RESULTS})")
+    masking.set_defaults(run=_masking)
+    privacy = experiments.add_parser("privacy", help="what differential privacy costs in accuracy")
+    privacy.add_argument("--seeds", type=int, default=5, help="how many repetitions (default 5)")
+    privacy.add_argument("--out", type=Path, default=RESULTS, help=f"folder for table and figure (default {RESULTS})")
+    privacy.set_defaults(run=_privacy)
     render = experiments.add_parser("render", help="write the results page from the stored results")
     render.add_argument("--out", type=Path, default=RESULTS, help=f"folder of the results (default {RESULTS})")
     render.set_defaults(run=_render)
@@ -57,9 +70,8 @@ def _speed(options: argparse.Namespace) -> int:
 def _paper(options: argparse.Namespace) -> int:
     from comt.bench import paper
 
-    protocol = "fair" if options.fair else "others" if options.others else "paper"
-    paper.run_tables(options.out, protocol, options.seeds, options.processes)
-    if protocol == "paper":
+    paper.run_tables(options.out, options.protocol, options.seeds, options.processes)
+    if options.protocol == "paper":
         paper.run_scaling(options.out)
         paper.fraction_curves(options.out)
         paper.convergence(options.out)
@@ -74,7 +86,7 @@ def _scaling(options: argparse.Namespace) -> int:
 
 
 def _comparison(options: argparse.Namespace) -> int:
-    from comt.bench import robustness
+    from comt.bench import real_as_printed, robustness
     from comt.errors import InputError
 
     known = (*robustness.METHODS, *robustness.ON_REQUEST)
@@ -82,8 +94,26 @@ def _comparison(options: argparse.Namespace) -> int:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise InputError(f"--methods {unknown[0]!r} is unknown; choose among {', '.join(known)}.")
+    if options.experiment == "real" and not options.methods:
+        real_as_printed.run(options.out, options.seeds, options.processes)
     robustness.run(options.experiment, options.out, options.seeds, options.processes, names)
     return _render(options)
+
+
+def _masking(options: argparse.Namespace) -> int:
+    from comt.bench import masking
+
+    for path in masking.run(options.out, options.rounds):
+        print(path)
+    return 0
+
+
+def _privacy(options: argparse.Namespace) -> int:
+    from comt.bench import privacy_cost
+
+    for path in privacy_cost.run(options.out, options.seeds):
+        print(path)
+    return 0
 
 
 def _render(options: argparse.Namespace) -> int:

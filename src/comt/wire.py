@@ -1,0 +1,245 @@
+"""Messages as bytes: one canonical form per value, read back only into the types that were allowed.
+
+A value is None, a bool, an int of 64 bits, a float, a text, bytes, an array, a tuple, a dict with text keys, or a
+dataclass of the vocabulary. Equal values have equal bytes, so a digest of the bytes is a digest of the message. Nothing
+that is read is ever executed, unlike a pickle: the reader builds only the classes it was given, checks every field
+against its annotation, and refuses everything else with a :class:`comt.errors.ProtocolError`.
+"""
+
+from __future__ import annotations
+
+import struct
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from math import prod
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from comt.errors import ComtError, ProtocolError
+from comt.queries import MAX_ANSWER_BYTES
+
+#: no message is larger: an answer of the largest size allowed, in two words per number
+MAX_BYTES = 2 * MAX_ANSWER_BYTES + 2**20
+_MAX_DEPTH = 8
+_MAX_DIMENSIONS = 4
+_MAX_ITEMS = 2**20
+_DTYPES: dict[bytes, np.dtype[Any]] = {
+    b"d": np.dtype("<f8"),
+    b"q": np.dtype("<i8"),
+    b"Q": np.dtype("<u8"),
+    b"B": np.dtype("u1"),
+    b"b": np.dtype("bool"),
+}
+_CODES = {dtype: code for code, dtype in _DTYPES.items()}
+
+_COUNT, _LONG, _DOUBLE = struct.Struct("<I"), struct.Struct("<q"), struct.Struct("<d")
+_TEXT, _BYTES, _INTEGER, _FLOAT, _ARRAY, _LIST, _MAPPING, _CLASS = b"SBIDALMC"
+_SINGLE = {ord("N"): None, ord("T"): True, ord("F"): False}
+
+Classes = Mapping[str, type]
+
+
+def vocabulary(classes: Iterable[type]) -> Classes:
+    """Return the classes by the names under which they travel."""
+    return {cls.__name__: cls for cls in classes}
+
+
+def pack(value: Any) -> bytes:
+    """Return the canonical bytes of a value."""
+    parts: list[bytes] = []
+    _write(value, parts)
+    return b"".join(parts)
+
+
+def _write(value: Any, parts: list[bytes]) -> None:
+    if isinstance(value, str):
+        encoded = value.encode()
+        parts += (b"S" + _COUNT.pack(len(encoded)), encoded)
+    elif isinstance(value, (bytes, bytearray)):
+        parts += (b"B" + _COUNT.pack(len(value)), bytes(value))
+    elif value is None or value is True or value is False:
+        parts.append(b"N" if value is None else b"T" if value else b"F")
+    elif isinstance(value, (int, np.integer)):
+        parts.append(b"I" + _LONG.pack(int(value)))
+    elif isinstance(value, (float, np.floating)):
+        parts.append(b"D" + _DOUBLE.pack(float(value)))
+    elif isinstance(value, np.ndarray):
+        if value.dtype not in _CODES:  # a solver may well hand over small integers
+            value = value.astype(np.float64, casting="safe")
+        parts.append(b"A" + _CODES[value.dtype] + struct.pack(f"<B{value.ndim}I", value.ndim, *value.shape))
+        parts.append(value.tobytes())
+    elif isinstance(value, (tuple, list)):
+        parts.append(b"L" + _COUNT.pack(len(value)))
+        for item in value:
+            _write(item, parts)
+    elif isinstance(value, Mapping):
+        parts.append(b"M" + _COUNT.pack(len(value)))
+        for key in sorted(value):
+            _write(key, parts)
+            _write(value[key], parts)
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts.append(b"C")
+        _write(type(value).__name__, parts)
+        for name in _names(type(value)):
+            _write(getattr(value, name), parts)
+    else:
+        raise TypeError(f"a {type(value).__name__} cannot travel; send numbers, text, arrays or messages")
+
+
+def unpack(message: bytes, classes: Classes, limit: int = MAX_BYTES) -> Any:
+    """Return the value, or refuse: bytes left over, unknown classes, wrong types of fields, too much of anything."""
+    if len(message) > limit:
+        raise ProtocolError(f"a message of {len(message):,} bytes arrived where {limit:,} is the limit; it is refused.")
+    reader = _Reader(memoryview(message), classes)
+    try:
+        value = reader.value(0)
+    except ComtError:
+        raise
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        struct.error,
+        OverflowError,
+        RecursionError,
+        AttributeError,
+        IndexError,
+    ) as error:
+        raise ProtocolError(
+            f"a message of {len(message):,} bytes cannot be read ({type(error).__name__}); update the sender's software."
+        ) from None
+    if reader.place != len(message):
+        raise ProtocolError(
+            f"a message has {len(message) - reader.place:,} bytes too many; update the sender's software."
+        )
+    return value
+
+
+class _Reader:
+    """Reads one message from front to back. (Written for speed: every answer of every site passes here.)"""
+
+    def __init__(self, data: memoryview, classes: Classes) -> None:
+        self.data, self.classes, self.place = data, classes, 0
+
+    def take(self, count: int) -> memoryview:
+        start, self.place = self.place, self.place + count
+        if self.place > len(self.data):
+            raise ValueError("ends early")
+        return self.data[start : self.place]
+
+    def number(self, form: struct.Struct) -> Any:
+        found = form.unpack_from(self.data, self.place)[0]
+        self.place += form.size
+        return found
+
+    def value(self, depth: int) -> Any:
+        tag = self.data[self.place]
+        self.place += 1
+        if tag == _TEXT:
+            return str(self.take(self.number(_COUNT)), "utf-8")
+        if tag == _BYTES:
+            return bytes(self.take(self.number(_COUNT)))
+        if tag == _INTEGER:
+            return self.number(_LONG)
+        if tag == _ARRAY:
+            return self.array()
+        if tag == _FLOAT:
+            value = self.number(_DOUBLE)
+            if value != value:
+                raise ValueError("not a number")
+            return value
+        if tag in _SINGLE:
+            return _SINGLE[tag]
+        if depth >= _MAX_DEPTH:
+            raise ValueError("nested too deeply")
+        if tag == _CLASS:
+            return self.message(depth + 1)
+        if tag == _MAPPING:
+            return self.mapping(depth + 1)
+        if tag == _LIST:
+            return tuple([self.value(depth + 1) for _ in range(self.items())])
+        raise ValueError("unknown tag")
+
+    def items(self) -> int:
+        count = int(self.number(_COUNT))
+        if count > min(_MAX_ITEMS, len(self.data) - self.place):  # every item has a byte at least
+            raise ValueError("more items than bytes")
+        return count
+
+    def array(self) -> np.ndarray[Any, Any]:
+        dtype = _DTYPES[bytes(self.take(1))]
+        ndim = self.data[self.place]
+        self.place += 1
+        if ndim > _MAX_DIMENSIONS:
+            raise ValueError("too many dimensions")
+        shape = [self.number(_COUNT) for _ in range(ndim)]
+        part = self.take(dtype.itemsize * prod(shape))
+        array: np.ndarray[Any, Any] = np.frombuffer(part, dtype=dtype).reshape(shape)
+        if dtype.kind == "f" and np.isnan(array).any():
+            raise ValueError("not a number")
+        if dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+            raise ValueError("neither true nor false")
+        return array
+
+    def mapping(self, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        last = None
+        for _ in range(self.items()):
+            key = self.value(depth)
+            if not isinstance(key, str) or (last is not None and key <= last):
+                raise ValueError("keys are not in order")
+            found[key] = self.value(depth)
+            last = key
+        return found
+
+    def message(self, depth: int) -> Any:
+        name = self.value(depth)
+        cls = self.classes[name]
+        values = {}
+        for key, fits in _checks(cls).items():
+            value = values[key] = self.value(depth)
+            if not fits(value):
+                raise ProtocolError(f"'{key}' of a {name} message is of the wrong type; update the sender's software.")
+        return cls(**values)
+
+
+Check = Callable[[Any], bool]
+
+
+@cache
+def _names(cls: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cls))
+
+
+@cache
+def _checks(cls: type) -> dict[str, Check]:
+    """Return, for every field, the function that says whether a value is of its annotated type."""
+    hints = get_type_hints(cls)
+    return {name: _check(hints[name]) for name in _names(cls)}
+
+
+def _check(hint: Any) -> Check:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        options = [_check(option) for option in args]
+        return lambda value: any(fits(value) for fits in options)
+    if origin is Literal:
+        return lambda value: any(type(value) is type(option) and value == option for option in args)
+    if origin is np.ndarray:
+        dtype = np.dtype(get_args(args[1])[0])
+        return lambda value: isinstance(value, np.ndarray) and value.dtype == dtype
+    if origin is tuple:
+        item = _check(args[0])
+        return lambda value: isinstance(value, tuple) and all(map(item, value))
+    if origin in (dict, Mapping):
+        entry = _check(args[1])
+        return lambda value: isinstance(value, dict) and all(map(entry, value.values()))
+    if hint is float:
+        return lambda value: type(value) in (int, float)
+    if hint is int:
+        return lambda value: type(value) is int
+    kind = type(None) if hint is None else hint
+    return lambda value: isinstance(value, kind)
