@@ -90,6 +90,8 @@ def _methods(folder: Path, name: str) -> str | None:
         as_printed = _read(folder / real_as_printed.FILE)
         parts += ["## Beside the paper's numbers\n", "" if as_printed is None else origin(as_printed)]
         parts += [real_differences(results, as_printed)]
+        if as_printed is not None:
+            parts += ["In the paper's setting, paired over seeds:\n", against_everybody(as_printed)]
     parts += [notes(results), comparison(results), "## Paired over seeds\n", VERDICTS, against_everybody(results)]
     return "\n".join(part for part in parts if part)
 
