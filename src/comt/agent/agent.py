@@ -7,7 +7,7 @@ import threading
 import numpy as np
 
 from comt import rows as row_maths
-from comt.agent import choosing  # noqa: F401 (registers its answers)
+from comt.agent import choosing, issue_answers  # noqa: F401 (register their answers)
 from comt.agent.answers import compute
 from comt.agent.data import PreparedRows, RowSource
 from comt.agent.gate import Gate, Policy
