@@ -174,6 +174,18 @@ def test_a_number_that_trusted_rows_hold_as_often_is_no_code():
     assert (table["column"] == "").all()
 
 
+def test_rare_levels_and_rare_counts_are_no_codes():
+    data = spoilt("regression", Clean(), m=5)
+    rng = np.random.default_rng(2)
+    for agent, clean in zip(data.agents, data.clean_features, strict=True):
+        for block in (agent.features, agent.trusted_features):
+            block[:, 0] = np.where(rng.random(len(block)) < 0.08, 3.0, -1.0 / 3.0)
+            block[:, 1] = rng.geometric(0.5, size=len(block)) ** 2
+        clean[:] = agent.features
+    table, _ = judged(data)
+    assert (table["column"] == "").all()
+
+
 @pytest.mark.parametrize(("m", "theta"), [(20, 1.2), (100, 0.6), (100, 1.2), (400, 3.0)])
 def test_feature_noise_is_reduced_at_least_as_much_as_by_the_best_rank_one_repair(m, theta):
     data = spoilt("regression", GaussianNoise(theta, 0.0), m=m)

@@ -15,7 +15,7 @@ from comt.queries import rank_edges
 NORMAL_IQR = 1.349
 #: a code is written at least this often, and in at least this share of the rows
 FEWEST_CODES, LEAST_SHARE = 3, 0.005
-#: a code is this many spreads away from all other values
+#: a far-out code is this many spreads away from the middle, and half the range of all other values beyond them
 FAR = 6.0
 #: agents' spreads may differ by this factor without being in different units
 HETEROGENEOUS = 5.0
@@ -76,9 +76,8 @@ def _codes(
         rest = values[~np.isin(values, [code, *(issue.code for issue in found)])]
         if count < least or len(rest) < FEWEST_CODES:
             break
-        spread = _spread(rest)
-        gap = float(np.abs(rest - code).min())
-        far = spread > 0 and abs(code - float(np.median(rest))) > FAR * spread and gap > 0.5 * FAR * spread
+        outside = max(float(rest.min()) - code, code - float(rest.max()))
+        far = abs(code - float(np.median(rest))) > FAR * _spread(rest) and outside > 0.5 * float(np.ptp(rest)) > 0
         ties = len(rest) / len(np.unique(rest))  # 1: the column is continuous, and no number should occur twice
         if not far and count <= 10.0 * ties:
             continue

@@ -9,6 +9,7 @@ from scipy.stats import wilcoxon
 
 from comt.bench import published, render_figures
 from comt.bench.render_comparison import against_the_simple_choice, comparison
+from comt.bench.render_issues import render_issues
 from comt.bench.render_tables import markdown, origin
 from comt.errors import InputError
 
@@ -21,6 +22,7 @@ def render(folder: Path) -> list[Path]:
     if not any(folder.glob("*.csv")):
         raise InputError(f"{folder} holds no results; run for example `comt bench paper --out {folder}` first.")
     found = {"paper": _paper(folder), "real": _methods(folder, "real"), "robustness": _methods(folder, "robustness")}
+    found["issues"] = render_issues(folder)
     written = []
     for name, text in found.items():
         if text is not None:

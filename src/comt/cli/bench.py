@@ -33,6 +33,8 @@ def add_parser(commands: Any) -> None:
         experiment = _experiment(experiments, name, text)
         experiment.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods")
         experiment.set_defaults(run=_scaling if name == "scaling" else _comparison)
+    issues = _experiment(experiments, "issues", "issues() against known errors, beside DUTI and cleanlab")
+    issues.set_defaults(run=_issues)
     render = experiments.add_parser("render", help="write the results page from the stored results")
     render.add_argument("--out", type=Path, default=RESULTS, help=f"folder of the results (default {RESULTS})")
     render.set_defaults(run=_render)
@@ -83,6 +85,13 @@ def _comparison(options: argparse.Namespace) -> int:
     if unknown:
         raise InputError(f"--methods {unknown[0]!r} is unknown; choose among {', '.join(known)}.")
     robustness.run(options.experiment, options.out, options.seeds, options.processes, names)
+    return _render(options)
+
+
+def _issues(options: argparse.Namespace) -> int:
+    from comt.bench.issues import run
+
+    run(options.out, options.seeds, options.processes)
     return _render(options)
 
 
