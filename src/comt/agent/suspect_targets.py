@@ -20,6 +20,8 @@ from comt.problem import Array
 from comt.queries import rank_edges
 
 STEPS = 80
+#: rows that the mixture is fitted to; all rows are judged by it
+SAMPLE = 5_000
 #: (shift in units of the errors' median, factor) from which the rule of wrong targets is searched
 RULES = ((0.0, -1.0), (1.0, 1.0), (0.0, 10.0), (0.0, 0.1))
 #: imagined rows behind the shares of right, ruled and loose rows: errors are taken to be the exception
@@ -61,7 +63,7 @@ def judge_targets(predicted: Array, given: Array, context: IssueContext, width: 
     if not len(given):
         return TargetVerdict(np.empty(0), np.empty(0), 0.0)
     low, high, inflation = _right_sizes(context, width)
-    thin = max(1, len(given) // 20_000)
+    thin = max(1, -(-len(given) // SAMPLE))
     # without trusted rows nothing contradicts the majority
     most = 1.0 if context.trusted_rows >= 2 else 0.5
     mixture = _fitted(predicted[::thin], given[::thin], low, high, most)
