@@ -92,19 +92,6 @@ class Agent:
         blocks = self.prepared(preparation).blocks()
         return _joined([row_maths.losses(problem, features, targets, theta) for features, targets in blocks])
 
-    def betas(self, problem: TeachingProblem, preparation: Preparation, r: Array) -> Array:
-        """β of every buggy row (n × d), in raw units: how the objective would change its features.
-
-        It is n + d numbers in truth (β_i = α_i s_i q); the product is written out only here, for the owner who asks.
-        """
-        n_features = len(self.columns)
-        if not np.isfinite(problem.lambda_z):
-            return np.zeros((self.rows.n_rows, n_features))
-        blocks = self.prepared(preparation).blocks()
-        changes = [row_maths.betas(problem, features, targets, r)[:, :n_features] for features, targets in blocks]
-        known = np.where(np.isfinite(preparation.scale), preparation.scale, 0.0)  # a constant column has no scale
-        return (np.concatenate(changes) if changes else np.empty((0, n_features))) * known
-
     def scores(self, preparation: Preparation, theta: Array) -> Array:
         """x·θ of every buggy row, in prepared units."""
         return _joined([features @ theta for features, _ in self.prepared(preparation).blocks()])
