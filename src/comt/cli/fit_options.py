@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 TASKS = ("regression", "classification")
 LAMBDAS = {
-    "lambda_w": ("1", "weight of the model's size"),
-    "lambda_trusted": ("1", "weight of trusted rows"),
-    "lambda_alpha": ("0", "sparsity of the rows' weights"),
-    "lambda_z": ("inf", "price of changed features"),
+    "lambda_w": "weight of the model's size",
+    "lambda_trusted": "weight of trusted rows",
+    "lambda_alpha": "sparsity of the rows' weights",
+    "lambda_z": "price of changed features; inf: none is changed",
 }
 #: values that are words, not numbers, as far as this version knows them
 WORDS = ("auto",)
@@ -46,9 +46,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--min-count", default="5", metavar="N", help="a category is told from so many rows of one agent on (default 5)"
     )
     method = parser.add_argument_group("the method")
-    for name, (default, text) in LAMBDAS.items():
-        method.add_argument(_flag(name), default=default, metavar="L", help=f"{text} (default {default})")
-    method.add_argument("--select", metavar="F|auto", help="learn from this fraction of the rows (default: all)")
+    method.add_argument(
+        "--teaching", default="auto", metavar="auto|dual|direct", help="what is solved (default auto: the data choose)"
+    )
+    for name, text in LAMBDAS.items():
+        method.add_argument(_flag(name), default="auto", metavar="L|auto", help=f"{text} (default auto)")
+    method.add_argument(
+        "--select", default="auto", metavar="F|all|auto", help="learn from this fraction of the rows (default auto)"
+    )
     method.add_argument("--select-by", metavar="alpha|loss", help="which rows: the paper's rule, or the best fitting")
     method.add_argument("--solver", default="newton", help="newton (default), newton-cg or admm")
     again = parser.add_argument_group("again, after a review")
@@ -63,11 +68,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def parameters(options: argparse.Namespace) -> dict[str, Any]:
     """Return the estimator's parameters."""
-    found: dict[str, Any] = {"solver": options.solver, "select_by": options.select_by}
+    found: dict[str, Any] = {
+        "teaching": options.teaching,
+        "solver": options.solver,
+        "select_by": options.select_by,
+        "select": None if options.select == "all" else _number_or_word("select", options.select),
+    }
     for name in LAMBDAS:
         found[name] = _number_or_word(name, getattr(options, name))
-    if options.select is not None:
-        found["select"] = _number_or_word("select", options.select)
     return found
 
 

@@ -38,6 +38,7 @@ REVERSED_CLEAR, REVERSED_VAGUE, CLEAR = 0.01, 0.1, 0.05
 class _Model:
     name: str
     theta: Array
+    covariance: Array
     reliability: float
     prior: float
     reversed: float
@@ -97,19 +98,33 @@ def _models(
     """Return the models of the buggy rows, which agents look reversed, and the flip rates found."""
     signs = compare_agents(own, spread)
     some_reversed = max(all_reversed, signs.minority)
-    models = [_Model("all unverified rows", together.theta, together.reliability(spread), 1.0, all_reversed)]
+    models = [
+        _Model(
+            "all unverified rows", together.theta, together.covariance, together.reliability(spread), 1.0, all_reversed
+        )
+    ]
     if signs.reversed.any():
         (turned,) = labels.fits(np.where(signs.reversed, -1.0, 1.0)[None])
         told = ", ".join(name for name, turn in zip(names, signs.reversed, strict=True) if turn)
         name = f"unverified rows, labels of {told} reversed"
-        models.append(_Model(name, turned.theta, turned.reliability(spread), 1.0, some_reversed))
+        models.append(_Model(name, turned.theta, turned.covariance, turned.reliability(spread), 1.0, some_reversed))
     start = np.where(signs.reversed[:, None], 0.8, 0.2) * np.ones((1, 2))
     theta, rates = labels.with_flip_rates(models[-1].theta, start)
-    reliability = max(model.reliability for model in models)
-    models.append(_Model("unverified rows with flip rates per agent", theta, reliability, 0.6, some_reversed))
+    # its direction is about as sure as that of the fit it started from, whatever its length has become
+    sure = models[-1]
+    longer = float(theta @ theta) / max(float(sure.theta @ sure.theta), 1e-12)
+    name = "unverified rows with flip rates per agent"
+    models.append(_Model(name, theta, longer * sure.covariance, sure.reliability, 0.6, some_reversed))
     if len(own) > 1:
         models += [
-            _Model(f"rows of {name} alone", fit.theta, fit.reliability(spread), 0.5 / len(own), some_reversed)
+            _Model(
+                f"rows of {name} alone",
+                fit.theta,
+                fit.covariance,
+                fit.reliability(spread),
+                0.5 / len(own),
+                some_reversed,
+            )
             for name, fit in zip(names, own, strict=True)
         ]
     return models, signs, rates
@@ -127,12 +142,16 @@ def _weighed(
         intercept[-1] = INTERCEPT_SD / preparation.constant
     hypotheses = []
     for model in models:
-        unit = model.theta / np.sqrt(max(float(model.theta[:d] @ spread @ model.theta[:d]), 1e-12))
+        size = np.sqrt(max(float(model.theta[:d] @ spread @ model.theta[:d]), 1e-12))
+        unit = model.theta / size
+        values, vectors = np.linalg.eigh(model.covariance)
+        unsure = SLOPE * np.sqrt(model.reliability) / size * vectors * np.sqrt(np.maximum(values, 0.0))
         for sign, probability in ((1.0, 1.0 - model.reversed), (-1.0, model.reversed)):
             name = model.name if sign > 0 else f"{model.name}, all labels reversed"
             expected = sign * SLOPE * np.sqrt(model.reliability) * unit
             log_prior = float(np.log(0.5 * model.prior * probability))
-            hypotheses.append(Hypothesis(name, expected, np.hstack([SLOPE_SD * unit[:, None], intercept]), log_prior))
+            known = np.hstack([SLOPE_SD * unit[:, None], intercept, unsure])
+            hypotheses.append(Hypothesis(name, expected, known, log_prior))
     thetas, log_weights = weigh(federation, preparation, hypotheses, features)
     none = max(0.05, 0.5 * (1.0 - max(model.reliability for model in models)))
     nothing = Hypothesis("trusted rows alone", np.zeros(width), intercept, float(np.log(none)))
