@@ -20,6 +20,7 @@ from comt.agent.answers import _row_scores as row_scores
 from comt.agent.answers import _taken as taken_rows
 from comt.agent.folds import fold_of
 from comt.errors import GateError
+from comt.losses import get_loss
 from comt.preparation import CAP
 from comt.problem import Array
 from comt.queries import (
@@ -143,12 +144,13 @@ def _all_rows(query: Query, agent: Agent) -> list[Cover]:
 def _dual_sums(query: DualSums, agent: Agent) -> list[Cover]:
     prepared = agent.prepared(query.preparation)
     part = query.keep is not None or query.thin > 1
+    flat = get_loss(query.loss_name).piecewise_quadratic
     found = []
     for index, r in enumerate(query.r):
-        problem = query.problem(float(query.lambda_alpha[index]), float(query.lambda_z[index]))
-        sparse = problem.lambda_alpha > 0 and problem.loss.piecewise_quadratic
+        sparse = flat and query.lambda_alpha[index] > 0
         rows = None
         if part or sparse:
+            problem = query.problem(float(query.lambda_alpha[index]), float(query.lambda_z[index]))
             masks = []
             for features, targets in prepared.blocks():
                 mask = np.zeros(len(targets), dtype=bool)

@@ -20,7 +20,7 @@ from comt.agent.agent import Agent
 from comt.agent.epoch import MAX_WINDOW, Epoch
 from comt.agent.gate import Weight
 from comt.errors import ComtError, EquivocationError, GateError, InputError, ProtocolError, RangeError
-from comt.masking.fixed_point import Layout
+from comt.masking.fixed_point import layout_of
 from comt.masking.identity import Directory, Identity
 from comt.masking.messages import (
     MESSAGES,
@@ -175,7 +175,7 @@ class Site:
         sites = ask.participants
         self.agent.gate.check_participants(sites, epoch.terms(sites))
         query = read_query(ask.query)
-        layout = Layout(query.shapes(), ask.scales, len(sites))
+        layout = layout_of(query.shapes(), ask.scales, len(sites))
         self._next_round[ask.training] = ask.round + 1
         answer, weight = self.agent.weighed_answer(
             query, ask.round, masked=True, training=ask.training, sharers=epoch.threshold

@@ -19,7 +19,7 @@ from comt.errors import ComtError, DropoutError, EquivocationError, GateError, I
 from comt.federation.channel import Channel
 from comt.federation.transcript import Transcript
 from comt.masking import seeds, shamir
-from comt.masking.fixed_point import COARSER, SCALES, Layout, Words, add, subtract
+from comt.masking.fixed_point import COARSER, SCALES, Words, add, layout_of, subtract
 from comt.masking.messages import (
     MESSAGES,
     Advert,
@@ -122,7 +122,7 @@ class MaskedFederation:
         """Return the sum, or None if it has to be asked for again with another scale."""
         kind, shapes = type(query).__name__, query.shapes()
         scales = {name: self._scales[kind, name] for name in shapes if (kind, name) in self._scales}
-        layout = Layout(shapes, scales, len(self._alive))
+        layout = layout_of(shapes, scales, len(self._alive))
         ask = Ask(self.training, epoch.number, self._rounds, self._alive, scales, packed)
         self._rounds += 1
         replies = self._ask(dict.fromkeys(self._alive, ask), Masked, allow_range=True)

@@ -16,7 +16,7 @@ With the default s = 64 the step is 5.4e−20 and numbers up to 2^62/K = 4.6e18/
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 
 import numpy as np
@@ -114,6 +114,16 @@ class Layout:
         for name, size in self.sizes.items():
             yield name, values[start : start + size]
             start += size
+
+
+def layout_of(shapes: Shapes, scales: Mapping[str, int], terms: int) -> Layout:
+    """Return the layout of an answer; rounds of one training ask alike, so the last few are kept."""
+    return _layout(tuple(shapes.items()), tuple(sorted(scales.items())), terms)
+
+
+@lru_cache(maxsize=16)
+def _layout(shapes: tuple[tuple[str, tuple[int, ...]], ...], scales: tuple[tuple[str, int], ...], terms: int) -> Layout:
+    return Layout(dict(shapes), dict(scales), terms)
 
 
 @cache
