@@ -215,7 +215,8 @@ def load(path: str | Path) -> TaughtModel:
     --------
     >>> import tempfile, comt
     >>> path = tempfile.mkdtemp() + "/model.json"
-    >>> comt.CoMTRegressor().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]).save(path)
+    >>> model = comt.CoMTRegressor().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0], trusted=[False, False, True])
+    >>> model.save(path)
     >>> comt.load(path).predict([[4.0]]).shape
     (1,)
     """
