@@ -11,13 +11,11 @@ if TYPE_CHECKING:
 
 TASKS = ("regression", "classification")
 LAMBDAS = {
-    "lambda_w": ("1", "weight of the model's size"),
-    "lambda_trusted": ("1", "weight of trusted rows"),
-    "lambda_alpha": ("0", "sparsity of the rows' weights"),
-    "lambda_z": ("inf", "price of changed features"),
+    "lambda_w": "weight of the model's size",
+    "lambda_trusted": "weight of trusted rows",
+    "lambda_alpha": "sparsity of the rows' weights",
+    "lambda_z": "price of changed features",
 }
-#: values that are words, not numbers, as far as this version knows them
-WORDS = ("auto",)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -46,9 +44,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--min-count", default="5", metavar="N", help="a category is told from so many rows of one agent on (default 5)"
     )
     method = parser.add_argument_group("the method")
-    for name, (default, text) in LAMBDAS.items():
-        method.add_argument(_flag(name), default=default, metavar="L", help=f"{text} (default {default})")
-    method.add_argument("--select", metavar="F|auto", help="learn from this fraction of the rows (default: all)")
+    method.add_argument("--teaching", default="auto", help="auto (default), direct, or dual: the paper's objective")
+    for name, text in LAMBDAS.items():
+        method.add_argument(_flag(name), default="auto", metavar="L", help=f"{text} (default auto)")
+    method.add_argument("--select", default="auto", metavar="F", help="learn from a fraction F, all, or auto (default)")
     method.add_argument("--select-by", metavar="alpha|loss", help="which rows: the paper's rule, or the best fitting")
     method.add_argument("--solver", default="newton", help="newton (default), newton-cg or admm")
     again = parser.add_argument_group("again, after a review")
@@ -63,11 +62,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def parameters(options: argparse.Namespace) -> dict[str, Any]:
     """Return the estimator's parameters."""
-    found: dict[str, Any] = {"solver": options.solver, "select_by": options.select_by}
-    for name in LAMBDAS:
+    found: dict[str, Any] = {name: getattr(options, name) for name in ("teaching", "solver", "select_by")}
+    for name in (*LAMBDAS, "select"):
         found[name] = _number_or_word(name, getattr(options, name))
-    if options.select is not None:
-        found["select"] = _number_or_word("select", options.select)
     return found
 
 
@@ -166,11 +163,13 @@ def _trusted_files(given: list[str], names: list[str]) -> dict[str, Path]:
     return named or dict(zip(names, in_order, strict=False))
 
 
-def _number_or_word(name: str, text: str) -> float | str:
+def _number_or_word(name: str, text: str) -> float | str | None:
     from comt.errors import InputError
 
-    if text in WORDS:
+    if text == "auto":
         return text
+    if name == "select" and text == "all":
+        return None
     try:
         return float(text)
     except ValueError:
