@@ -6,7 +6,7 @@ of a sum, and entered in the ledger as such.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from comt.queries import Histogram, Query
@@ -51,6 +51,11 @@ class Declaration:
     columns: tuple[DeclaredColumn, ...]
     #: columns that it does not name are 0 in all its rows (LIBSVM files)
     sparse: bool = False
+
+    def without_levels(self) -> Declaration:
+        """Say names and kinds only: nothing that a row could change."""
+        bare = tuple(replace(column, levels=(), often_missing=False) for column in self.columns)
+        return replace(self, columns=bare)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from comt.agent import Agent, Policy, TableRows, libsvm
+from comt.agent.noise import Noise
 from comt.agent.tables import Verdict
 from comt.declaration import Declare, MissingCells, PresentHistogram
 from comt.errors import GateError, InputError, ProtocolError
@@ -86,6 +87,30 @@ def test_missing_cells_are_counted_and_left_out_of_histograms(tmp_path):
     present = np.ones(60)
     present[10:14] = 0
     np.testing.assert_array_equal(found[1:-1], present)
+
+
+def test_a_minimum_hides_few_gaps_which_are_then_filled_at_home(tmp_path):
+    rows = rows_of(tmp_path)
+    agent = Agent("A", rows, Policy(min_rows=5))
+    counts = agent.answer(MissingCells(columns=("age", "city")), 1).arrays
+    assert counts["missing"].tolist() == [0.0, 0.0]  # 4 and 2 cells
+    rows.use_schema(Schema((Column("age", "number"),)))
+    features = next(rows.blocks())[0]
+    assert features[4, 0] == table_of()["age"].median()
+    assert np.isfinite(features).all()
+    assert rows.schema.columns[0].fill is None  # nobody is told
+    query = PresentHistogram(n_columns=1, columns=("age",), low=np.array([0.0]), high=np.array([60.0]), bins=60)
+    binned = agent.answer(query, 2).arrays["counts"]
+    assert binned.sum() == N - 4
+    assert ((binned == 0) | (binned >= 5)).all()
+
+
+def test_under_noise_no_level_is_told(tmp_path):
+    agent = Agent("A", rows_of(tmp_path), Policy(noise=Noise(multiplier=5.0, clip_rows=3.0, clip_targets=3.0)))
+    declaration = agent.declare(Declare(), 1)
+    assert [column.levels for column in declaration.columns] == [(), ()]
+    counts = agent.answer(MissingCells(columns=("age",)), 2).arrays
+    assert counts["missing"] != 4.0
 
 
 def test_experts_values_take_the_place_of_the_files(tmp_path):

@@ -143,6 +143,8 @@ class Agent:
             table = table_of(self)
             least = max(question.min_count, self.gate.min_rows)
             declaration = table.declaration(self.name, Declare(min_count=least))
+            if self.gate.policy.noise is not None:
+                declaration = declaration.without_levels()  # no noise can cover the name of a level
             sizes = {column.name: _told_bytes(column) for column in declaration.columns}
             self.gate.check_declaration(question, sum(sizes.values()))
             for column in declaration.columns:

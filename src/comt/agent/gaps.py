@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from comt.agent import histograms
 from comt.agent.answers import compute
+from comt.agent.coverage import BINNED, Cover, covers
+from comt.agent.noise import Noise, sensitivities
 from comt.agent.tables import TableRows
 from comt.declaration import MissingCells, PresentHistogram
 from comt.errors import ProtocolError
+from comt.problem import Array
 from comt.queries import Answer
 
 if TYPE_CHECKING:
@@ -26,10 +30,28 @@ def table_of(agent: Agent) -> TableRows:
 
 @compute.register(MissingCells)
 def _missing_cells(query: MissingCells, agent: Agent) -> Answer:
+    """Count; a count of fewer rows than the owner's minimum becomes none (such gaps are filled at home)."""
     table = table_of(agent)
     rows = table.n_rows + table.n_trusted
-    arrays = {"missing": np.array(table.missing(query.columns), dtype=np.float64), "rows": np.array(float(rows))}
+    missing = np.array(table.missing(query.columns), dtype=np.float64)
+    missing[missing < agent.gate.min_rows] = 0.0
+    arrays = {"missing": missing, "rows": np.array(float(rows))}
     return Answer(arrays, dict.fromkeys(arrays, rows))
+
+
+@covers.register(MissingCells)
+def _all_rows(query: MissingCells, agent: Agent) -> list[Cover]:
+    """All rows, always."""
+    return []
+
+
+@sensitivities.register(MissingCells)
+def _missing_sensitivity(query: MissingCells, noise: Noise) -> dict[str, Array | float]:
+    """One row has at most one cell per column."""
+    return {"missing": sqrt(len(query.columns)), "rows": 1.0}
+
+
+BINNED[PresentHistogram] = ("counts",)
 
 
 @compute.register(PresentHistogram)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +75,7 @@ class TableRows(FileRows):
         self._trusted_before: set[int] = set()  # reviewed rows that were trusted already
         self._classes = None
         self.schema: Schema | None = None
+        self._encoding: Schema
         self._kept: list[Block] | None = None
         self._types, self._csv_types = self._kinds(self.path, trusted)
         self.names = tuple(self._types)
@@ -229,6 +230,7 @@ class TableRows(FileRows):
     def use_schema(self, schema: Schema) -> None:
         """Encode rows as the federation agreed to."""
         self.schema, self.names, self._kept = schema, schema.features, None
+        self._encoding = self._filled(schema)
         if not schema.features:
             raise InputError("no column is left to learn from; give one with numbers, or a category that rows share.")
         features: list[Array] = []
@@ -236,10 +238,22 @@ class TableRows(FileRows):
         for path in (self.path, *([] if self.trusted_path is None else [self.trusted_path])):
             for cells, target, trusted, _ in self._raw(path):
                 if trusted.any():
-                    features.append(schema.encode({name: column[trusted] for name, column in cells.items()}))
+                    features.append(self._encoding.encode({name: column[trusted] for name, column in cells.items()}))
                     targets.append(target[trusted])
         empty = np.empty((0, len(schema.features))), np.empty(0)
         self._trusted = (np.concatenate(features), np.concatenate(targets)) if features else empty
+
+    def _filled(self, schema: Schema) -> Schema:
+        """Return the schema with own medians where this agent has gaps of which it told nobody."""
+        secret = [
+            c.name for c in schema.columns if c.kind == "number" and c.fill is None and any(self.missing([c.name]))
+        ]
+        if not secret:
+            return schema
+        parts = zip(*self.present(secret), strict=True)
+        medians = {name: float(np.median(np.concatenate(part))) for name, part in zip(secret, parts, strict=True)}
+        columns = tuple(replace(c, fill=medians[c.name]) if c.name in medians else c for c in schema.columns)
+        return replace(schema, columns=columns)
 
     @property
     def scored(self) -> NDArray[np.bool_]:
@@ -272,9 +286,9 @@ class TableRows(FileRows):
         yield from self._kept
 
     def _encoded(self) -> Iterator[Block]:
-        schema = self._agreed()
+        self._agreed()
         for cells, target, trusted, _ in self._raw(self.path):
-            features = schema.encode(cells)
+            features = self._encoding.encode(cells)
             if trusted.any():
                 features, target = features[~trusted], target[~trusted]
             if len(target):

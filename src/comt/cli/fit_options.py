@@ -14,10 +14,8 @@ LAMBDAS = {
     "lambda_w": "weight of the model's size",
     "lambda_trusted": "weight of trusted rows",
     "lambda_alpha": "sparsity of the rows' weights",
-    "lambda_z": "price of changed features; inf: none is changed",
+    "lambda_z": "price of changed features",
 }
-#: values that are words, not numbers, as far as this version knows them
-WORDS = ("auto",)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -46,14 +44,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--min-count", default="5", metavar="N", help="a category is told from so many rows of one agent on (default 5)"
     )
     method = parser.add_argument_group("the method")
-    method.add_argument(
-        "--teaching", default="auto", metavar="auto|dual|direct", help="what is solved (default auto: the data choose)"
-    )
+    method.add_argument("--teaching", default="auto", help="auto (default), direct, or dual: the paper's objective")
     for name, text in LAMBDAS.items():
-        method.add_argument(_flag(name), default="auto", metavar="L|auto", help=f"{text} (default auto)")
-    method.add_argument(
-        "--select", default="auto", metavar="F|all|auto", help="learn from this fraction of the rows (default auto)"
-    )
+        method.add_argument(_flag(name), default="auto", metavar="L", help=f"{text} (default auto)")
+    method.add_argument("--select", default="auto", metavar="F", help="learn from a fraction F, all, or auto (default)")
     method.add_argument("--select-by", metavar="alpha|loss", help="which rows: the paper's rule, or the best fitting")
     method.add_argument("--solver", default="newton", help="newton (default), newton-cg or admm")
     again = parser.add_argument_group("again, after a review")
@@ -68,13 +62,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def parameters(options: argparse.Namespace) -> dict[str, Any]:
     """Return the estimator's parameters."""
-    found: dict[str, Any] = {
-        "teaching": options.teaching,
-        "solver": options.solver,
-        "select_by": options.select_by,
-        "select": None if options.select == "all" else _number_or_word("select", options.select),
-    }
-    for name in LAMBDAS:
+    found: dict[str, Any] = {name: getattr(options, name) for name in ("teaching", "solver", "select_by")}
+    for name in (*LAMBDAS, "select"):
         found[name] = _number_or_word(name, getattr(options, name))
     return found
 
@@ -174,11 +163,13 @@ def _trusted_files(given: list[str], names: list[str]) -> dict[str, Path]:
     return named or dict(zip(names, in_order, strict=False))
 
 
-def _number_or_word(name: str, text: str) -> float | str:
+def _number_or_word(name: str, text: str) -> float | str | None:
     from comt.errors import InputError
 
-    if text in WORDS:
+    if text == "auto":
         return text
+    if name == "select" and text == "all":
+        return None
     try:
         return float(text)
     except ValueError:

@@ -50,7 +50,8 @@ def agree_on_schema(
             columns.append((name, kind, [column for _, column in told]))
     wanted = tuple(name for name, _, _ in columns)
     counts = federation.sum(MissingCells(columns=wanted))["missing"]
-    missing = {name: int(count) for name, count in zip(wanted, counts, strict=True)}
+    # under noise a count may come back negative or between two whole numbers
+    missing = {name: max(0, round(float(count))) for name, count in zip(wanted, counts, strict=True)}
     gaps = tuple(name for name, kind, _ in columns if kind == "number" and missing[name])
     medians = dict.fromkeys(gaps, 0.0)
     if gaps:
