@@ -131,6 +131,10 @@ class TaughtModel:
 
     def save(self, path: str | Path) -> None:
         """Write ``model.json``; an existing file is replaced at once or not at all."""
+        write_whole(Path(path), self.to_json())
+
+    def to_json(self) -> str:
+        """Return the text of ``model.json``."""
         prepared = self.preparation
         content = {
             "format": FORMAT,
@@ -152,8 +156,7 @@ class TaughtModel:
             "parameters": self.parameters,
             "provenance": self.provenance,
         }
-        text = json.dumps(_encoded(content), indent=2, allow_nan=False, ensure_ascii=False)
-        write_whole(Path(path), text + "\n")
+        return json.dumps(_encoded(content), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
     def _features(self, X: Any) -> Array:
         if self.columns is not None and hasattr(X, "columns"):

@@ -1,0 +1,124 @@
+"""What travels between a coordinator and the sites besides sums: who joins, what was agreed on, how it ended.
+
+Both sides use this module; it knows neither rows nor sums. Every message goes through :mod:`comt.wire`, which builds only
+the classes that are listed here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal, TypeVar
+
+from comt import queries, wire
+from comt.errors import ProtocolError
+from comt.preparation import Preparation
+from comt.problem import Array
+from comt.queries import MAX_ANSWER_BYTES, Keep, Query
+
+Task = Literal["regression", "classification"]
+Label = str | bool | float
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Envelope:
+    """A question on its way to the sites: which training and round it belongs to, who else is asked, until when."""
+
+    training: str
+    round: int
+    purpose: str
+    participants: tuple[str, ...]
+    query: Query
+    #: whether the answer is wanted by itself rather than as part of a sum
+    individual: bool = False
+    #: seconds after which nobody waits for the answer any more
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """A site's answer to an envelope: arrays, or the kind of its refusal."""
+
+    training: str
+    round: int
+    site: str
+    arrays: dict[str, Array] = field(default_factory=dict)
+    refusal: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Join:
+    """Asks a site whether it takes part in a training of this kind."""
+
+    training: str
+    task: Task
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined:
+    """What a site says about itself before anything is summed: columns, labels, version. No count, no value of a row."""
+
+    site: str
+    version: str
+    columns: tuple[str, ...] = ()
+    labels: tuple[Label, ...] = ()
+    refusal: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begin:
+    """What the sites of an attempt agreed on: the order of the columns and the two labels of a classification."""
+
+    training: str
+    columns: tuple[str, ...]
+    participants: tuple[str, ...]
+    classes: tuple[Label, ...] = ()
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finish:
+    """The trained model, from which every site makes its private issue table."""
+
+    training: str
+    model: str  # the text of model.json
+    residual_size: float
+    seconds: float = 60.0
+
+
+@cache
+def vocabulary() -> wire.Classes:
+    """Return every class that may travel: these messages and the concrete questions of comt.queries."""
+    named = [kind for _, kind in inspect.getmembers(queries, inspect.isclass)]
+    questions = [kind for kind in named if issubclass(kind, Query) and not inspect.isabstract(kind)]
+    return wire.vocabulary([Envelope, Reply, Join, Joined, Begin, Finish, Preparation, Keep, *questions])
+
+
+def parse(data: object, *expected: type[Kind]) -> Kind:
+    """Read a message, which must be of one of the expected kinds."""
+    if not isinstance(data, bytes):
+        raise ProtocolError(f"a message of type {type(data).__name__} came where bytes are due; update its sender.")
+    message = wire.unpack(data, vocabulary())
+    if not isinstance(message, expected):
+        wanted = " or ".join(kind.__name__ for kind in expected)
+        raise ProtocolError(f"a {type(message).__name__} came where {wanted} was due; update its sender.")
+    if isinstance(message, Envelope):
+        _check_size(message.query)
+    return message
+
+
+def _check_size(query: Query) -> None:
+    """Refuse a question whose answer could not be sent, before anybody computes it."""
+    size = 8 * sum(math.prod(shape) for shape in query.shapes().values())
+    if size > MAX_ANSWER_BYTES:
+        raise ProtocolError(f"the answer to '{query.purpose}' would have {size:,} bytes; ask for fewer models at once.")
+
+
+def fingerprint(query: Any) -> str:
+    """Identify a question by its content."""
+    return hashlib.sha256(wire.pack(query)).hexdigest()
