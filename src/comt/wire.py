@@ -25,7 +25,12 @@ MAX_BYTES = 2 * MAX_ANSWER_BYTES + 2**20
 _MAX_DEPTH = 8
 _MAX_DIMENSIONS = 4
 _MAX_ITEMS = 2**20
-_DTYPES: dict[bytes, np.dtype[Any]] = {b"d": np.dtype("<f8"), b"q": np.dtype("<i8"), b"Q": np.dtype("<u8"), b"B": np.dtype("u1")}
+_DTYPES: dict[bytes, np.dtype[Any]] = {
+    b"d": np.dtype("<f8"),
+    b"q": np.dtype("<i8"),
+    b"Q": np.dtype("<u8"),
+    b"B": np.dtype("u1"),
+}
 _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 
 Classes = Mapping[str, type]
@@ -91,7 +96,9 @@ def unpack(message: bytes, classes: Classes, limit: int = MAX_BYTES) -> Any:
             f"a message of {len(message):,} bytes cannot be read ({type(error).__name__}); update the sender's software."
         ) from None
     if reader.place != len(message):
-        raise ProtocolError(f"a message has {len(message) - reader.place:,} bytes too many; update the sender's software.")
+        raise ProtocolError(
+            f"a message has {len(message) - reader.place:,} bytes too many; update the sender's software."
+        )
     return value
 
 

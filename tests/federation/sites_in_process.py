@@ -27,7 +27,9 @@ def site_files(folder, n_sites=3, *, task="regression", n=120, d=3, seed=0, trus
         table = pd.DataFrame(x, columns=[f"x{i}" for i in range(d)])
         table["y"] = y
         bad = np.arange(n) >= n - n // 5
-        table.loc[bad, "y"] = table.loc[bad, "y"].map({"yes": "no", "no": "yes"}) if task == "classification" else -y[bad]
+        table.loc[bad, "y"] = (
+            table.loc[bad, "y"].map({"yes": "no", "no": "yes"}) if task == "classification" else -y[bad]
+        )
         table["ok"] = (np.arange(n) < trusted).astype(int)
         paths[f"site-{k + 1}"] = folder / f"site-{k + 1}.csv"
         table.to_csv(paths[f"site-{k + 1}"], index=False)

@@ -1,7 +1,7 @@
 """A data holder's end of the wire: it opens its own data, answers questions, and tells the coordinator nothing else.
 
-Whatever goes wrong here is told outside as one word (policy, data, protocol, late, failure). Messages of errors can hold values
-of rows; they go to the site's own log.
+Whatever goes wrong here is told outside as one word (policy, data, protocol, late, failure). Messages of errors can
+hold values of rows; they go to the site's own log.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -110,7 +110,7 @@ class Site:
         return Joined(site=self.name, version=__version__, columns=rows.names, labels=labels)
 
     def _open(self, config: SiteConfig, columns: tuple[str, ...] | None) -> Agent:
-        rows = FileRows(config.data, target=config.target, trusted=config.trusted, columns=columns or _columns(config))
+        rows = open_rows(config, columns)
         agent = Agent(self.name, rows, config.gate_policy())
         agent.store = DiskStore(private_folder(config.results))
         return agent
@@ -179,9 +179,20 @@ class Site:
         append_private(self._config.results / LOG, f"{_now()} {text}\n{trace}".rstrip())
 
 
-def _columns(config: SiteConfig) -> list[str]:
-    special = {config.target, config.trusted, *config.drop}
-    return [name for name in read_schema(config.data).names if name not in special]
+def open_rows(config: SiteConfig, columns: Sequence[str] | None = None) -> FileRows:
+    """Open the site's file; the features are all columns that have no other use, or those given, in that order."""
+    if columns is None:
+        special = {config.target, config.trusted, *config.drop}
+        columns = [name for name in read_schema(config.data).names if name not in special]
+    return FileRows(config.data, target=config.target, trusted=config.trusted, columns=columns)
+
+
+def count_rows(rows: FileRows) -> tuple[int, int]:
+    """Return how many rows are unverified and how many are verified; for the owner."""
+    if len(rows.labels) == 2:
+        first, second = sorted(rows.labels)
+        rows.use_classes((first, second))
+    return rows.n_rows, len(rows.trusted()[1])
 
 
 def _word(error: Exception) -> str:

@@ -40,7 +40,11 @@ class SiteConfig:
         for name, value in self.policy.items():
             given[name] = frozenset(value) if isinstance(value, list) else value
             wanted = hints[name]
-            if wanted in (int, float, bool, str) and type(value) is not wanted and not (wanted is float and type(value) is int):
+            if (
+                wanted in (int, float, bool, str)
+                and type(value) is not wanted
+                and not (wanted is float and type(value) is int)
+            ):
                 raise InputError(f"[policy] {name} = {value!r} is not of type {wanted.__name__}; correct it.")
         return Policy(**given)
 
@@ -80,7 +84,11 @@ class SiteConfig:
 
     def save(self, path: Path) -> None:
         """Write the file for its owner's eyes, with a comment per part."""
-        trusted = [f"trusted = {_quoted(self.trusted)}   # true (or 1) in rows that an expert verified"] if self.trusted else []
+        trusted = (
+            [f"trusted = {_quoted(self.trusted)}   # true (or 1) in rows that an expert verified"]
+            if self.trusted
+            else []
+        )
         drop = [f"drop = [{', '.join(map(_quoted, self.drop))}]   # columns that are no features"] if self.drop else []
         lines = [
             "# This file belongs to the site. It is read here only; the coordinator can neither see nor change it.",

@@ -277,7 +277,9 @@ def _refusal(kind: str) -> str:
     return known.get(kind, "failed; its operator finds the reason in its log")
 
 
-def _unfit(answer: messages.Joined, site: str, joined: Mapping[str, messages.Joined], columns: tuple[str, ...] | None) -> str:
+def _unfit(
+    answer: messages.Joined, site: str, joined: Mapping[str, messages.Joined], columns: tuple[str, ...] | None
+) -> str:
     if answer.refusal:
         return _refusal(answer.refusal)
     if answer.site != site:

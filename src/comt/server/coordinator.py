@@ -105,7 +105,11 @@ def coordinate(transport: Transport, request: Request, folder: Path) -> None:
 
 def run(transport: Transport, request: Request, journal: Journal, progress: Progress) -> Outcome:
     """Train over the sites of a transport, starting again without those that leave."""
-    settings = check_settings(SimpleNamespace(**request.parameters), _LOSS[request.task])
+    # on the wire 1 is not 1.0
+    exact = {
+        name: float(v) if name.startswith("lambda_") and type(v) is int else v for name, v in request.parameters.items()
+    }
+    settings = check_settings(SimpleNamespace(**exact), _LOSS[request.task])
     started = time.monotonic()
     federation = RemoteFederation(
         transport,
@@ -145,16 +149,14 @@ def run(transport: Transport, request: Request, journal: Journal, progress: Prog
 def _too_few(federation: RemoteFederation, request: Request) -> FederationError:
     told = "; ".join(f"site {site} {reason}" for site, reason in sorted(federation.left.items()))
     return FederationError(
-        f"{len(federation.agents)} of the {request.min_sites} sites that are needed take part ({told or 'no other is connected'}); "
-        "repair or start them and train again, or ask for fewer with --min-sites."
+        f"{len(federation.agents)} of the {request.min_sites} sites that are needed take part "
+        f"({told or 'no other is connected'}); repair or start them and train again, or ask for fewer with --min-sites."
     )
 
 
 def _residual_size(federation: RemoteFederation, training: Training) -> float:
     """How far off a right row may be: from the trusted rows if there are enough, else from all."""
-    totals = federation.sum(
-        ResidualScale(loss_name="squared", preparation=training.preparation, theta=training.theta)
-    )
+    totals = federation.sum(ResidualScale(loss_name="squared", preparation=training.preparation, theta=training.theta))
     kind, rows = ("trusted", "trusted_rows") if totals["trusted_rows"] >= ENOUGH_TRUSTED else ("buggy", "rows")
     return float(np.sqrt(totals[kind] / max(float(totals[rows]), 1.0)))
 

@@ -21,7 +21,9 @@ ENGINE_SETTINGS = {
 def need_engine() -> None:
     """Refuse to go on without the engine."""
     if importlib.util.find_spec("nvflare") is None:
-        raise MissingExtraError("training across machines needs NVIDIA FLARE; install it with pip install 'comt[federated]'.")
+        raise MissingExtraError(
+            "training across machines needs NVIDIA FLARE; install it with pip install 'comt[federated]'."
+        )
 
 
 def engine_environment() -> dict[str, str]:

@@ -72,7 +72,9 @@ class Description:
                 raise InputError(f"{what} {name!r} is not a name; use letters, digits and hyphens, at most 63.")
         lowered = [site.lower() for site in self.sites]
         if len(set(lowered)) < len(lowered) or {"coordinator", "operator", "server"} & set(lowered):
-            raise InputError("--sites must name every site once, and none 'coordinator', 'operator' or 'server'; rename.")
+            raise InputError(
+                "--sites must name every site once, and none 'coordinator', 'operator' or 'server'; rename."
+            )
         if not _HOST.fullmatch(self.address):
             raise InputError(f"--address {self.address!r} is no host name or IP address; give the coordinator's.")
         if not 1 <= self.port <= 65_535:
@@ -141,7 +143,7 @@ def create_distributed(federation: Description, folder: Path) -> str:
         _engine("cert", "init", "--profile", str(draft / "profile.yml"), "-o", str(draft / "keys"))
         (draft / "keys").chmod(0o700)
         federation.save(draft)
-        coordinator = {"type": "server", "default_host": federation.address}
+        coordinator: dict[str, Any] = {"type": "server", "default_host": federation.address}
         coordinator |= {"fed_learn_port": federation.port, "admin_port": federation.port}
         for name, place, more in (
             (federation.address, "coordinator", coordinator),
@@ -219,7 +221,9 @@ def package(approved: Path, request_folder: Path, expected: str, kit: Path) -> N
                 for name in ("approval.signed.zip", FEDERATION):
                     (work / name).write_bytes(archive.read(name))
         except (OSError, KeyError, zipfile.BadZipFile):
-            raise InputError(f"{approved} is no approval; give the .zip that `comt federation approve` wrote.") from None
+            raise InputError(
+                f"{approved} is no approval; give the .zip that `comt federation approve` wrote."
+            ) from None
         federation = Description.load(work)
         _engine(
             *("package", str(work / "approval.signed.zip"), "--request-dir", str(request_folder)),
@@ -247,12 +251,10 @@ def harden(kit: Path) -> None:
     """Write the settings of a kit that decide what may run and what may be seen; done again at every start."""
     local = kit / "local"
     rights = json.loads((local / "authorization.json.default").read_text(encoding="utf-8"))
-    rights["permissions"] = {role: _RIGHTS for role in ("project_admin", "lead")}
+    rights["permissions"] = dict.fromkeys(("project_admin", "lead"), _RIGHTS)
     write_whole(local / "authorization.json", json.dumps(rights, indent=1))
     resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
-    extra = local / "allowed_classes.json"  # an operator's own additions, none by default
-    more = json.loads(extra.read_text(encoding="utf-8")) if extra.exists() else []
-    resources["class_allow_list"] = [*ALLOWED, *more]
+    resources["class_allow_list"] = list(ALLOWED)
     resources["allow_log_streaming"] = False
     streaming = ("site_log_streamer", "log_receiver")
     resources["components"] = [part for part in resources["components"] if part["id"] not in streaming]
@@ -311,7 +313,7 @@ def _profile(federation: Description) -> dict[str, Any]:
 
 
 def _write_yaml(path: Path, content: dict[str, Any]) -> None:
-    """The engine reads YAML; JSON is YAML."""
+    """Write what the engine reads as YAML: JSON is YAML."""
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
