@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import inspect
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from comt import queries, wire
 from comt.errors import ProtocolError
@@ -22,6 +24,7 @@ from comt.queries import MAX_ANSWER_BYTES, Keep, Query
 Task = Literal["regression", "classification"]
 Label = str | bool | float
 Kind = TypeVar("Kind")
+Question = TypeVar("Question", bound=Query)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +113,27 @@ def parse(data: object, *expected: type[Kind]) -> Kind:
     if isinstance(message, Envelope):
         _check_size(message.query)
     return message
+
+
+@cache
+def _dtypes(kind: type) -> dict[str, np.dtype[Any]]:
+    """Return the declared type of every field of a class that is an array (or may be one)."""
+    found = {}
+    for name, hint in get_type_hints(kind).items():
+        for option in (hint, *get_args(hint)):
+            if get_origin(option) is np.ndarray:
+                found[name] = np.dtype(get_args(get_args(option)[1])[0])
+    return found
+
+
+def exact(query: Question) -> Question:
+    """Return the question with every array of its declared type: on the wire, whole numbers are not floats."""
+    changes = {
+        name: value.astype(dtype)
+        for name, dtype in _dtypes(type(query)).items()
+        if isinstance(value := getattr(query, name), np.ndarray) and value.dtype != dtype
+    }
+    return replace(query, **changes) if changes else query
 
 
 def _check_size(query: Query) -> None:

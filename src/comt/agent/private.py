@@ -32,11 +32,9 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def append_private(path: Path, line: str) -> None:
-    """Add one line; on return it is on disk."""
+    """Add a line; on return it outlives this process."""
     with open(path, "ab", opener=_owner_only) as file:
         file.write(line.encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:

@@ -210,6 +210,7 @@ class RemoteFederation:
 
     def _named(self, query: Query) -> Query:
         """Give Algorithm 1 a name that is the same after a resume: sites keep their state under it."""
+        query = messages.exact(query)
         if not isinstance(query, ProximalStep):
             return query
         sites = len(self.left)

@@ -105,11 +105,7 @@ def coordinate(transport: Transport, request: Request, folder: Path) -> None:
 
 def run(transport: Transport, request: Request, journal: Journal, progress: Progress) -> Outcome:
     """Train over the sites of a transport, starting again without those that leave."""
-    # on the wire 1 is not 1.0
-    exact = {
-        name: float(v) if name.startswith("lambda_") and type(v) is int else v for name, v in request.parameters.items()
-    }
-    settings = check_settings(SimpleNamespace(**exact), _LOSS[request.task])
+    settings = check_settings(SimpleNamespace(**request.parameters), _LOSS[request.task])
     started = time.monotonic()
     federation = RemoteFederation(
         transport,
