@@ -48,9 +48,16 @@ class Deployment:
         return self.federation / ("coordinator" if name == "coordinator" else f"sites/{name}")
 
     def start(self, *names):
+        self.started = time.time()
         for name in names or ("coordinator", *self.names):
             log = self.folder / f"{name}.console.log"
             self.running[name] = processes.start(self.kit(name), log, self.environment)
+
+    def restart(self, name):
+        """Start again what was killed, and wait until the rest has gone."""
+        processes.stop([self.running[name]])
+        self.start(name)
+        self.wait_connected(len(self.names), since=self.started)
 
     def stop(self):
         processes.stop(self.running.values())
@@ -97,9 +104,10 @@ class Deployment:
     def model(self, folder):
         return load(folder / MODEL)
 
-    def wait_connected(self, n, seconds=40.0):
+    def wait_connected(self, n, seconds=60.0, since=None):
         with Operator(self.federation, seconds) as operator:
-            return operator.wait_for(n, seconds)
+            present = operator.wait_for(n, seconds, since)
+        assert len(present) >= n, present
 
     def __enter__(self):
         self.start()

@@ -13,6 +13,7 @@ from sites_in_process import FROM_COORDINATOR, spoiled
 
 from comt import messages
 from comt.agent.flare_site import FlareSite
+from comt.federation.flare import processes
 from comt.messages import Envelope
 
 
@@ -30,11 +31,14 @@ class FaultySite(FlareSite):
             return super().ask(message)
         if kind.startswith("kill"):
             plan.unlink()  # once
-            for pid in fault["pids"] if kind == "kill coordinator" else [os.getppid()] if kind == "kill site" else []:
-                os.kill(pid, signal.SIGKILL)
+            parent = {"kill coordinator": fault.get("parent"), "kill site": os.getppid()}.get(kind)
+            if parent is not None:
+                for process in reversed(processes.family(parent)):  # children first, this one last of all
+                    if process.pid != os.getpid():
+                        process.kill()
             if kind != "kill coordinator":
                 os.kill(os.getpid(), signal.SIGKILL)
-            time.sleep(60)
+            time.sleep(5)
         if kind == "hang":
             time.sleep(fault["seconds"])
         if kind == "raise":
