@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from comt import messages, wire
-from comt.agent.site import Site
 from comt.agent.site_config import SiteConfig
+from comt.agent.site_service import SiteService
 from comt.federation.remote import Replies
 from comt.messages import Envelope, Reply
 
@@ -42,7 +42,7 @@ def settings(path, folder, **policy):
 
 def open_sites(folder, paths, **policy):
     return {
-        name: Site(name, lambda path=path, name=name: settings(path, folder / "results" / name, **policy))
+        name: SiteService(name, lambda path=path, name=name: settings(path, folder / "results" / name, **policy))
         for name, path in paths.items()
     }
 

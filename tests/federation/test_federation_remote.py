@@ -10,7 +10,7 @@ import pytest
 from sites_in_process import SitesInProcess, agents_of, open_sites, settings, site_files
 
 from comt import CoMTClassifier, CoMTRegressor, load, messages, wire
-from comt.agent.site import Site, read_ledger
+from comt.agent.site_service import SiteService, read_ledger
 from comt.errors import FederationError, InputError, SiteLeftError
 from comt.federation import LocalFederation
 from comt.federation.journal import Journal
@@ -251,7 +251,7 @@ def test_a_policy_refuses_without_telling_why(tmp_path):
     paths = site_files(tmp_path, 2)
     sites = open_sites(tmp_path, paths)
     strict = lambda: settings(paths["site-2"], tmp_path / "results" / "site-2", min_rows=1000)  # noqa: E731
-    sites["site-2"] = Site("site-2", strict)
+    sites["site-2"] = SiteService("site-2", strict)
     transport = SitesInProcess(sites)
     outcome = train(transport, request(min_sites=1))
     assert outcome.federation.left == {"site-2": "refused by its own policy"}

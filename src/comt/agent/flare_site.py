@@ -6,8 +6,8 @@ from pathlib import Path
 
 from nvflare.collab import collab
 
-from comt.agent.site import Site
 from comt.agent.site_config import FILE, SiteConfig
+from comt.agent.site_service import SiteService
 
 
 class FlareSite:
@@ -17,7 +17,7 @@ class FlareSite:
     def open(self) -> None:
         """Find the site's own settings; they are read when a training is joined."""
         path = self.settings(Path(collab.workspace.get_site_config_dir()), collab.site_name)
-        self.site = Site(collab.site_name, lambda: SiteConfig.load(path))
+        self.site = SiteService(collab.site_name, lambda: SiteConfig.load(path))
 
     def settings(self, local: Path, site: str) -> Path:
         """Return where the settings of this site are: in the folder of its kit that only the site writes to."""

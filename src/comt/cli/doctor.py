@@ -151,7 +151,7 @@ def _settings(kit: Path) -> Any:
 
 def _data(kit: Path) -> str:
     from comt.agent.private import private_folder
-    from comt.agent.site import count_rows, open_rows
+    from comt.agent.site_service import count_rows, open_rows
 
     config = _settings(kit)
     unverified, verified = count_rows(open_rows(config))
@@ -165,7 +165,7 @@ def _data(kit: Path) -> str:
 
 
 def _schema(kit: Path) -> str:
-    from comt.agent.site import open_rows
+    from comt.agent.site_service import open_rows
     from comt.federation.flare.kits import Description
 
     wanted = Description.load(kit).columns
@@ -181,7 +181,7 @@ def _schema(kit: Path) -> str:
 
 
 def _policy(kit: Path) -> str:
-    from comt.agent.site import count_rows, open_rows
+    from comt.agent.site_service import count_rows, open_rows
 
     config = _settings(kit)
     policy = config.gate_policy()

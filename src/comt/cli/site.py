@@ -104,8 +104,8 @@ def run_package(options: argparse.Namespace) -> int:
 
 def run_configure(options: argparse.Namespace) -> int:
     """Check the data and write the settings."""
-    from comt.agent.site import count_rows, open_rows
     from comt.agent.site_config import FILE, MIN_ROWS, SiteConfig
+    from comt.agent.site_service import count_rows, open_rows
     from comt.cli.values import assignments
     from comt.federation.flare import kits
 
@@ -144,8 +144,8 @@ def run_start(options: argparse.Namespace) -> int:
 
 def run_ledger(options: argparse.Namespace) -> int:
     """Show what left, per training and purpose."""
-    from comt.agent.site import read_ledger
     from comt.agent.site_config import FILE, SiteConfig
+    from comt.agent.site_service import read_ledger
 
     entries = read_ledger(SiteConfig.load(options.kit / "local" / FILE).results)
     if options.json:

@@ -31,7 +31,7 @@ LOG = "site.log"
 _TRAINING = re.compile(r"[0-9a-f]{8,64}")
 
 
-class Site:
+class SiteService:
     """Answers the messages of one coordinator from the data that the site's own file names.
 
     Parameters
