@@ -57,6 +57,22 @@ class SiteLeftError(FederationError):
         super().__init__(f"{told}; train again without, or repair and resume.")
 
 
+class RangeError(ComtError, OverflowError):
+    """A number does not fit the fixed-point scale of its array; the array is named so that the scale can be changed."""
+
+    def __init__(self, message: str, *, array: str) -> None:
+        super().__init__(message)
+        self.array = array
+
+
+class DropoutError(ProtocolError):
+    """So many sites fell silent that a masked sum cannot be unmasked; nothing of the round can be read by anybody."""
+
+
+class EquivocationError(ProtocolError):
+    """The coordinator told different sites different things."""
+
+
 class MissingExtraError(ComtError, ImportError):
     """An optional dependency is needed for what was asked; the message names the extra to install."""
 

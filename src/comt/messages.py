@@ -7,7 +7,6 @@ the classes that are listed here.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import math
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -15,11 +14,11 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from comt import queries, wire
+from comt import wire
 from comt.errors import ProtocolError
-from comt.preparation import Preparation
+from comt.masking.messages import query_classes
 from comt.problem import Array
-from comt.queries import MAX_ANSWER_BYTES, Keep, Query
+from comt.queries import MAX_ANSWER_BYTES, Query
 
 Task = Literal["regression", "classification"]
 Label = str | bool | float
@@ -94,12 +93,30 @@ class Finish:
     seconds: float = 60.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sealed:
+    """Messages of secure summation (:mod:`comt.masking.messages`), one for each site; a site reads its own."""
+
+    training: str
+    messages: dict[str, bytes]
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SealedReply:
+    """A site's reply to its message of secure summation."""
+
+    training: str
+    site: str
+    message: bytes
+    refusal: str = ""
+
+
 @cache
 def vocabulary() -> wire.Classes:
-    """Return every class that may travel: these messages and the concrete questions of comt.queries."""
-    named = [kind for _, kind in inspect.getmembers(queries, inspect.isclass)]
-    questions = [kind for kind in named if issubclass(kind, Query) and not inspect.isabstract(kind)]
-    return wire.vocabulary([Envelope, Reply, Join, Joined, Begin, Finish, Preparation, Keep, *questions])
+    """Return every class that may travel: these messages and what the questions of comt.queries are made of."""
+    own = (Envelope, Reply, Join, Joined, Begin, Finish, Sealed, SealedReply)
+    return {**query_classes(), **wire.vocabulary(own)}
 
 
 def parse(data: object, *expected: type[Kind]) -> Kind:

@@ -87,8 +87,7 @@ class TaughtModel:
     def decision_function(self, X: Any) -> Array:
         """Return coef·x + intercept of every row: the log-odds of ``classes[1]``, or the predicted target."""
         features = self._features(X)
-        scores: Array = features @ self.coef + self.intercept
-        return scores
+        return self.preparation.predict(features, self.theta, self.coef, self.intercept)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels or targets; of a table the columns are taken by name, whatever their order."""
@@ -150,6 +149,7 @@ class TaughtModel:
                 "target_center": float(prepared.target_center),
                 "target_scale": float(prepared.target_scale),
                 "constant": float(prepared.constant),
+                "compressed": prepared.compressed,
             },
             "theta": self.theta.tolist(),
             "r": self.r.tolist(),
@@ -222,7 +222,10 @@ def _model(content: dict[str, Any]) -> TaughtModel:
     preparation = Preparation(
         _vector(given, "center", len(coef)),
         _vector(given, "scale", len(coef)),
-        *(_finite(given, name) for name in ("target_center", "target_scale", "constant")),
+        target_center=_finite(given, "target_center"),
+        target_scale=_finite(given, "target_scale"),
+        constant=_finite(given, "constant"),
+        compressed=bool(given.get("compressed", False)),
     )
     return TaughtModel(
         task=task,

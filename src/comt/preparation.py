@@ -10,12 +10,29 @@ import numpy as np
 
 from comt.problem import Array
 
+#: compression of heavy tails: values are left alone up to KNEE scales, grow logarithmically beyond, and stop at CAP
+KNEE, CAP = 3.0, 12.0
+#: buggy targets are not believed beyond this many scales
+TARGET_LIMIT = 10.0
+
+
+def compress(values: Array) -> Array:
+    """z → sign(z)·3(1 + ln(|z|/3)) beyond ±3, at most ±12: one absurd cell can no longer decide a model."""
+    size = np.abs(values)
+    beyond = size > KNEE
+    if not beyond.any():
+        return values
+    squeezed = values.copy()
+    squeezed[beyond] = np.sign(values[beyond]) * np.minimum(KNEE * (1.0 + np.log(size[beyond] / KNEE)), CAP)
+    return squeezed
+
 
 @dataclass(frozen=True)
 class Preparation:
     """How raw rows become the rows of the objective: z = (x − centre)/scale, a constant column, scaled targets.
 
-    A scale of infinity switches a constant column off (its coefficient is exactly 0).
+    A scale of infinity switches a constant column off (its coefficient is exactly 0). With ``compressed``, heavy tails
+    are compressed (see :func:`compress`) wherever the model is applied, and targets of buggy rows are clipped.
     """
 
     center: Array
@@ -24,6 +41,7 @@ class Preparation:
     target_scale: float = 1.0
     #: value of the constant column that carries the intercept; 0: there is none
     constant: float = 0.0
+    compressed: bool = False
 
     @classmethod
     def identity(cls, n_features: int, constant: float = 0.0) -> Preparation:
@@ -38,7 +56,9 @@ class Preparation:
     @cached_property
     def trivial(self) -> bool:
         """Whether the features pass unchanged."""
-        return self.constant == 0.0 and not self.center.any() and bool((self.scale == 1.0).all())
+        return (
+            self.constant == 0.0 and not self.compressed and not self.center.any() and bool((self.scale == 1.0).all())
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -47,7 +67,7 @@ class Preparation:
         for part in (
             self.center,
             self.scale,
-            np.array([self.target_center, self.target_scale, self.constant]),
+            np.array([self.target_center, self.target_scale, self.constant, float(self.compressed)]),
         ):
             digest.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
         return digest.hexdigest()
@@ -60,6 +80,8 @@ class Preparation:
         block = prepared[:, : raw.shape[1]]
         np.subtract(raw, self.center, out=block)
         block *= 1.0 / self.scale
+        if self.compressed:
+            block[...] = compress(block)
         if self.constant:
             prepared[:, -1] = self.constant
         return prepared
@@ -70,8 +92,18 @@ class Preparation:
             return raw
         return (raw - self.target_center) / self.target_scale
 
+    def believed(self, targets: Array) -> Array:
+        """Return prepared targets of buggy rows as far as they are believed."""
+        return np.clip(targets, -TARGET_LIMIT, TARGET_LIMIT) if self.compressed else targets
+
+    def predict(self, raw: Array, theta: Array, coef: Array, intercept: float) -> Array:
+        """Return θ's prediction of raw rows; without a compression that is the linear model on raw features."""
+        if not self.compressed:
+            return np.asarray(raw @ coef + intercept)
+        return np.asarray(self.features(raw) @ theta * self.target_scale + self.target_center)
+
     def to_raw(self, theta: Array) -> tuple[Array, float]:
-        """Return coefficients and intercept that act on raw features and give raw targets."""
+        """Return coefficients and intercept that act on raw features (inside the knee of a compression)."""
         coef = self.target_scale * theta[: len(self.center)] / self.scale
         intercept = self.target_center - float(coef @ self.center)
         if self.constant:

@@ -18,7 +18,17 @@ def test_entries_and_totals():
     assert [entry.round for entry in ledger] == [1, 2]
     assert ledger.total_bytes == 56
     frame = ledger.to_frame()
-    assert list(frame.columns) == ["agent", "round", "purpose", "array", "shape", "bytes", "rows", "individual"]
+    assert list(frame.columns) == [
+        "agent",
+        "round",
+        "purpose",
+        "array",
+        "shape",
+        "bytes",
+        "rows",
+        "individual",
+        "masked",
+    ]
     assert frame["bytes"].sum() == 56
     assert frame["individual"].tolist() == [False, True]
 

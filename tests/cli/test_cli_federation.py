@@ -123,7 +123,7 @@ def test_configure_and_doctor(federation, data, tmp_path, capsys):
     found = checks(kit, capsys)
     assert "comt site configure" in found["data"]["message"]
     options = ["--data", str(data), "--target", "y", "--trusted", "ok"]
-    assert main(["site", "configure", str(kit), *options, "--policy", "min_rows=8"]) == 0
+    assert main(["site", "configure", str(kit), *options, "--policy", "min_rows=8", "masked=false"]) == 0
     assert "30 rows, 10 verified ones, 2 feature columns" in capsys.readouterr().out
     assert (kit / "local" / FILE).stat().st_mode & 0o077 == 0
     found = checks(kit, capsys)
@@ -132,7 +132,7 @@ def test_configure_and_doctor(federation, data, tmp_path, capsys):
     assert main(["site", "ledger", str(kit)]) == 0
     assert "Nothing has left" in capsys.readouterr().out
     # what can be wrong
-    main(["site", "configure", str(kit), *options, "--drop", "age", "--policy", "min_rows=11"])
+    main(["site", "configure", str(kit), *options, "--drop", "age", "--policy", "min_rows=11", "masked=false"])
     shutil.copyfile(federation / "sites" / "south" / "startup" / "client.key", kit / "startup" / "client.key")
     os.chmod(kit / "startup" / "client.key", 0o644)
     capsys.readouterr()
@@ -155,7 +155,7 @@ def test_a_coordinator_has_a_doctor_too(federation, capsys):
         ("[data]\nfile = 'a.csv'", "'target'"),
         ("[data]\nfile = 1\ntarget = 'y'", "1 is not text"),
         ("[data]\nfile = 'a'\ntarget = 'y'\ncolour = 'red'", "colour is not a setting"),
-        ("[data]\nfile = 'a'\ntarget = 'y'\n[policy]\nminrows = 1", "no setting 'minrows'"),
+        ("[data]\nfile = 'a'\ntarget = 'y'\n[policy]\nminrows = 1", "no entry 'minrows'"),
         ("[data]\nfile = 'a'\ntarget = 'y'\n[policy]\nmin_rows = 'many'", "min_rows = 'many'"),
         ("[data", "cannot be read"),
     ],

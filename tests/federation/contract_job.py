@@ -44,7 +44,7 @@ class ContractCoordinator:
         names = self.cases.split(",") if self.cases else list(CASES)
         for index, name in enumerate(names * self.repeat):
             federation = RemoteFederation(
-                CollabTransport(), f"{index:016x}", "regression", seconds=60.0, join_seconds=60.0
+                CollabTransport(), f"{index:016x}", "regression", seconds=60.0, join_seconds=60.0, masked=False
             )
             times = []
             federation.on_round = lambda purpose, seconds, times=times: times.append(seconds)

@@ -72,7 +72,7 @@ class Deployment:
         else:
             path.unlink(missing_ok=True)
 
-    def request(self, training, *, min_sites=2, seconds=3.0, **parameters):
+    def request(self, training, *, min_sites=2, seconds=3.0, masked=False, **parameters):
         estimator = {"regression": CoMTRegressor, "classification": CoMTClassifier}[self.task]
         request = Request(
             training,
@@ -81,6 +81,7 @@ class Deployment:
             min_sites=min_sites,
             seconds=seconds,
             join_seconds=60.0,
+            masked=masked,
         )
         folder = self.kit("coordinator") / TRAININGS / training
         folder.mkdir(parents=True)

@@ -25,7 +25,13 @@ class MatrixCoordinator:
             faults = Path(plan["faults"])
             faults.write_text(json.dumps(cell["fault"]))
             request = Request(
-                f"{index:08x}", "regression", plan["parameters"], min_sites=2, seconds=2.0, join_seconds=20.0
+                f"{index:08x}",
+                "regression",
+                plan["parameters"],
+                min_sites=2,
+                seconds=2.0,
+                join_seconds=20.0,
+                masked=False,
             )
             out = Path(cell["out"])
             try:

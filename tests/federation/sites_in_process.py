@@ -11,6 +11,7 @@ from comt import messages, wire
 from comt.agent.site_config import SiteConfig
 from comt.agent.site_service import SiteService
 from comt.federation.remote import Replies
+from comt.masking.identity import KeyIdentity, KnownKeys
 from comt.messages import Envelope, Reply
 
 
@@ -36,22 +37,36 @@ def site_files(folder, n_sites=3, *, task="regression", n=120, d=3, seed=0, trus
     return paths
 
 
-def settings(path, folder, **policy):
-    return SiteConfig(path, "y", "ok", results=folder, policy=policy)
+#: a site that trusts its coordinator: every sum may be seen by itself
+PLAIN = {
+    "masked": False, "min_rows": 1, "min_trusted_rows": 0, "max_magnitude": 1e100, "by_agent": True,
+    "max_rounds": 10**6, "max_refusals": 10**6,
+}  # fmt: skip
+
+
+def settings(path, folder, *, protective=False, **policy):
+    return SiteConfig(path, "y", "ok", results=folder, policy=policy if protective else PLAIN | policy)
 
 
 def open_sites(folder, paths, **policy):
+    """Sites with keys of their own, which all of them know."""
+    identities = {name: KeyIdentity(name) for name in paths}
+    known = KnownKeys({name: identity.credential for name, identity in identities.items()})
     return {
-        name: SiteService(name, lambda path=path, name=name: settings(path, folder / "results" / name, **policy))
+        name: SiteService(
+            name,
+            lambda path=path, name=name: settings(path, folder / "results" / name, **policy),
+            lambda name=name: (identities[name], known),
+        )
         for name, path in paths.items()
     }
 
 
-def agents_of(paths, task="regression"):
+def agents_of(paths, task="regression", policy=None):
     """The same rows as agents of a local federation."""
     from comt.agent import Agent, FileRows
 
-    agents = [Agent(name, FileRows(path, target="y", trusted="ok")) for name, path in paths.items()]
+    agents = [Agent(name, FileRows(path, target="y", trusted="ok"), policy) for name, path in paths.items()]
     if task == "classification":
         for agent in agents:
             agent.rows.use_classes(("no", "yes"))
@@ -68,10 +83,18 @@ class SitesInProcess:
         self._sites = dict(sites)
         self.faults = dict(faults)
         self.messages: list[bytes] = []
+        self.sealed = 0
 
     @property
     def sites(self):
         return tuple(sorted(self._sites, reverse=True))  # the order must not matter
+
+    def _round(self, asked):
+        """Rounds are numbered openly without masks; under masks the messages are counted."""
+        if isinstance(asked, Envelope):
+            return asked.round
+        self.sealed += 1
+        return self.sealed
 
     def ask(self, sites, message, seconds):
         answers, failures = {}, {}
@@ -79,7 +102,7 @@ class SitesInProcess:
         self.messages.append(message)
         for name in sites:
             kind, first = self.faults.get(name, ("", 0))
-            faulty = kind and isinstance(asked, Envelope) and asked.round >= first
+            faulty = kind and isinstance(asked, (Envelope, messages.Sealed)) and self._round(asked) >= first
             if faulty and kind == "silent":
                 failures[name] = f"did not answer within {seconds:g} s"
                 continue
@@ -89,7 +112,7 @@ class SitesInProcess:
         return Replies(answers, failures)
 
 
-FROM_COORDINATOR = (messages.Join, messages.Begin, Envelope, messages.Finish)
+FROM_COORDINATOR = (messages.Join, messages.Begin, Envelope, messages.Sealed, messages.Finish)
 
 
 def spoiled(data: bytes, kind: str) -> bytes:

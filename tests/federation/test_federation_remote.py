@@ -10,7 +10,9 @@ import pytest
 from sites_in_process import SitesInProcess, agents_of, open_sites, settings, site_files
 
 from comt import CoMTClassifier, CoMTRegressor, load, messages, wire
-from comt.agent.site_service import SiteService, read_ledger
+from comt.agent import Policy
+from comt.agent.ledger import read_lines
+from comt.agent.site_service import SiteService
 from comt.errors import FederationError, InputError, SiteLeftError
 from comt.federation import LocalFederation
 from comt.federation.journal import Journal
@@ -23,9 +25,11 @@ TRAINING = "ab" * 8
 FAULTS = ["raise", "silent", "nan", "shape", "names", "huge", "stale", "training", "imposter", "garbage", "policy"]
 
 
-def request(task="regression", min_sites=2, **parameters):
+def request(task="regression", min_sites=2, masked=False, **parameters):
     estimator = (CoMTRegressor if task == "regression" else CoMTClassifier)(**parameters)
-    return Request(TRAINING, task, estimator.get_params(), min_sites=min_sites, seconds=5.0, join_seconds=5.0)
+    return Request(
+        TRAINING, task, estimator.get_params(), min_sites=min_sites, seconds=5.0, join_seconds=5.0, masked=masked
+    )
 
 
 def train(transport, asked, journal=None):
@@ -42,7 +46,9 @@ def rounds_of(transport):
     return [m for m in asked if isinstance(m, messages.Envelope)]
 
 
-KINDS = (messages.Join, messages.Joined, messages.Begin, messages.Envelope, messages.Reply, messages.Finish)
+KINDS = tuple(messages.vocabulary()[name] for name in (
+    "Join", "Joined", "Begin", "Envelope", "Reply", "Finish", "Sealed", "SealedReply"
+))  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -85,7 +91,7 @@ def test_too_few_sites_end_the_training_with_all_reasons(tmp_path):
     faults = {"site-1": ("nan", 1), "site-3": ("silent", 2)}
     with pytest.raises(FederationError, match=r"1 of the 2 sites") as caught:
         train(SitesInProcess(open_sites(tmp_path, paths), faults), request())
-    assert "site site-1 answered" in str(caught.value)
+    assert "site site-1 sent a message that cannot be read" in str(caught.value)
     assert "site site-3 did not answer within 5 s" in str(caught.value)
 
 
@@ -241,8 +247,9 @@ def test_every_site_gets_its_own_issues_and_its_ledger(tmp_path):
         np.testing.assert_allclose(table["score"], own["score"])
         assert (folder / TRAINING / "issues.csv").stat().st_mode & 0o077 == 0
         np.testing.assert_array_equal(load(folder / TRAINING / "model.json").coef, outcome.model.coef)
-        entries = read_ledger(folder)
-        assert {entry["training"] for entry in entries} == {TRAINING}
+        lines = read_lines(folder / "ledger.jsonl")
+        assert lines[0]["training"] == TRAINING
+        entries = [line for line in lines if line["event"] == "left"]
         assert {entry["round"] for entry in entries} == set(range(1, outcome.federation.rounds + 1))
         assert all(entry["agent"] == name for entry in entries)
 
@@ -250,14 +257,17 @@ def test_every_site_gets_its_own_issues_and_its_ledger(tmp_path):
 def test_a_policy_refuses_without_telling_why(tmp_path):
     paths = site_files(tmp_path, 2)
     sites = open_sites(tmp_path, paths)
-    strict = lambda: settings(paths["site-2"], tmp_path / "results" / "site-2", min_rows=1000)  # noqa: E731
+    strict = lambda: settings(paths["site-2"], tmp_path / "results" / "site-2", min_rows=1234)  # noqa: E731
     sites["site-2"] = SiteService("site-2", strict)
     transport = SitesInProcess(sites)
     outcome = train(transport, request(min_sites=1))
     assert outcome.federation.left == {"site-2": "refused by its own policy"}
-    assert b"1000" not in b"".join(transport.messages)
-    assert read_ledger(tmp_path / "results" / "site-2")[0]["refused"] == "policy"
-    assert "1000" in (tmp_path / "results" / "site-2" / "site.log").read_text()
+    assert b"1234" not in b"".join(transport.messages)
+    assert [line["event"] for line in read_lines(tmp_path / "results" / "site-2" / "ledger.jsonl")] == [
+        "training",
+        "refused",
+    ]
+    assert "could not answer 'histogram of columns'" in (tmp_path / "results" / "site-2" / "site.log").read_text()
 
 
 def test_what_a_failing_site_says_stays_there(tmp_path):
@@ -337,3 +347,53 @@ def test_no_site_is_one_sentence(tmp_path):
 
 def test_a_lost_site_is_one_sentence():
     assert is_one_sentence(SiteLeftError({"north": "did not answer within 3 s"}))
+
+
+def test_under_masks_the_model_is_the_same_and_no_answer_of_a_site_is_seen(tmp_path):
+    paths = site_files(tmp_path, 3)
+    transport = SitesInProcess(open_sites(tmp_path, paths, protective=True))
+    outcome = train(transport, request(masked=None))
+    assert outcome.federation.masked
+    expected = CoMTRegressor().fit_agents(agents_of(paths, policy=Policy(min_rows=10)))
+    np.testing.assert_allclose(outcome.model.coef, expected.coef_, rtol=0, atol=1e-7)
+    assert rounds_of(transport) == []  # every question went under masks
+    lines = read_lines(tmp_path / "results" / "site-1" / "ledger.jsonl")
+    assert all(line["masked"] for line in lines if line["event"] == "left")
+
+
+def test_two_sites_are_not_masked_and_protective_sites_refuse_them(tmp_path):
+    paths = site_files(tmp_path, 2)
+    with pytest.raises(FederationError, match="refused by its own policy"):
+        train(SitesInProcess(open_sites(tmp_path, paths, protective=True)), request(masked=None))
+
+
+@pytest.mark.parametrize("first", [1, 4, 6])
+def test_a_site_that_falls_silent_under_masks_leaves_no_trace_in_the_model(tmp_path, first):
+    paths = site_files(tmp_path, 4)
+    policy = {"protective": True, "allow_leavers": True}
+    transport = SitesInProcess(open_sites(tmp_path, paths, **policy), {"site-2": ("silent", first)})
+    outcome = train(transport, request(masked=None))
+    assert outcome.federation.left == {"site-2": "did not answer within 5 s"}
+    rest = {name: path for name, path in paths.items() if name != "site-2"}
+    expected = CoMTRegressor().fit_agents(agents_of(rest, policy=Policy(min_rows=10)))
+    np.testing.assert_allclose(outcome.model.coef, expected.coef_, rtol=0, atol=1e-7)
+
+
+def test_under_masks_sites_do_not_answer_again_without_the_one_that_left(tmp_path):
+    """Two sums that differ by one site's answer would show it; owners who accept that say allow_leavers."""
+    paths = site_files(tmp_path, 4)
+    transport = SitesInProcess(open_sites(tmp_path, paths, protective=True), {"site-2": ("silent", 6)})
+    with pytest.raises(FederationError, match="refused by its own policy"):
+        train(transport, request(masked=None))
+
+
+def test_a_masked_training_resumes_to_the_same_model(tmp_path):
+    paths = site_files(tmp_path, 3)
+    asked = request(masked=None)
+    expected = train(SitesInProcess(open_sites(tmp_path / "a", paths, protective=True)), asked).model
+    path = tmp_path / "checkpoint.bin"
+    with pytest.raises(Crashes.Killed):
+        train(Crashes(SitesInProcess(open_sites(tmp_path / "b", paths, protective=True)), 8), asked, Journal(path))
+    outcome = train(SitesInProcess(open_sites(tmp_path / "b", paths, protective=True)), asked, Journal(path))
+    assert outcome.federation.replayed > 0
+    np.testing.assert_array_equal(outcome.model.coef, expected.coef)

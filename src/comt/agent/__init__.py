@@ -3,7 +3,7 @@
 from comt.agent.agent import Agent
 from comt.agent.data import ArrayRows, RowSource
 from comt.agent.files import FileRows
-from comt.agent.gate import Policy
 from comt.agent.ledger import Ledger
+from comt.agent.policy import Policy
 
 __all__ = ["Agent", "ArrayRows", "FileRows", "Ledger", "Policy", "RowSource"]

@@ -7,11 +7,16 @@ import threading
 import numpy as np
 
 from comt import rows as row_maths
+from comt.agent import choosing  # noqa: F401 (registers its answers)
 from comt.agent.answers import compute
+from comt.agent.broadcast import shows_agents
+from comt.agent.coverage import BINNED, Memory, cells, covers
 from comt.agent.data import PreparedRows, RowSource
-from comt.agent.gate import Gate, Policy
+from comt.agent.gate import Gate, Weight
 from comt.agent.ledger import Entry, Ledger
-from comt.errors import InputError
+from comt.agent.noise import Accountant, ClippedPreparation, add_noise
+from comt.agent.policy import Policy
+from comt.errors import GateError, InputError
 from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
 from comt.queries import Answer, Query
@@ -28,13 +33,18 @@ class Agent:
         Where its rows come from.
     policy:
         What may leave.
+    ledger:
+        Where it is entered; by default in memory.
     """
 
-    def __init__(self, name: str, rows: RowSource, policy: Policy | None = None) -> None:
+    def __init__(self, name: str, rows: RowSource, policy: Policy | None = None, ledger: Ledger | None = None) -> None:
         self.name = name
         self.rows = rows
-        self.ledger = Ledger()
-        self._gate = Gate(name, policy or Policy())
+        self.ledger = Ledger() if ledger is None else ledger
+        self.gate = Gate(name, policy or Policy())
+        self._memory = Memory()
+        #: what was spent of the privacy budget; None: no noise is added
+        self.accountant = None if self.gate.policy.noise is None else Accountant(self.gate.policy.noise)
         self._prepared: PreparedRows | None = None
         self._lock = threading.Lock()
         self.store: dict[str, object] = {}
@@ -55,9 +65,35 @@ class Agent:
 
     def answer(self, query: Query, round_number: int, *, individual: bool = False) -> Answer:
         """Compute the answer, pass it through the gate, enter it in the ledger, let it out."""
+        return self.weighed_answer(query, round_number, individual=individual)[0]
+
+    def weighed_answer(
+        self,
+        query: Query,
+        round_number: int,
+        *,
+        individual: bool = False,
+        masked: bool = False,
+        training: str = "",
+        sharers: int = 1,
+    ) -> tuple[Answer, Weight]:
+        """Answer, and say how many rows the answer rests on; under masks the gate weighs the sum over sites later."""
         with self._lock:  # engines call from several threads; an answer must not see half a state
-            answer = compute(query, self)
-            self._gate.check(query, answer, individual=individual)
+            kept = dict(self.store)
+            try:
+                self.gate.admit(query, individual=individual, masked=masked)
+                epsilon = self.accountant.spend(self.name) if self.accountant is not None else 0.0
+                answer = compute(query, self)
+                weight = self._weigh(query, answer, masked, training)
+                answer = self._merged_cells(query, answer)
+                if (noise := self.gate.policy.noise) is not None:
+                    answer = add_noise(query, answer, noise, sharers)
+                self.gate.check(query, answer, weight, masked=masked)
+            except GateError as refusal:
+                self.store = kept  # a refused step of Algorithm 1 was not taken
+                self.gate.refused()
+                self.ledger.refuse(self.name, round_number, query.purpose, str(refusal))
+                raise
             for name, array in answer.arrays.items():
                 self.ledger.append(
                     Entry(
@@ -68,15 +104,40 @@ class Agent:
                         shape=array.shape,
                         bytes=array.nbytes,
                         rows=answer.rows[name],
-                        individual=individual,
+                        individual=individual or shows_agents(query),
+                        masked=masked,
                     )
                 )
-            return answer
+            if noise is not None:
+                self.ledger.note("noise", round=round_number, epsilon=epsilon, delta=noise.delta)
+            return answer, weight
+
+    def _weigh(self, query: Query, answer: Answer, masked: bool, training: str) -> Weight:
+        """Count the rows behind every sum; others rely on it under masks, so there it does not depend on own policy."""
+        if not masked and self.gate.policy.min_rows <= 1 and self.gate.policy.min_trusted_rows == 0:
+            return Weight.of_arrays(answer.rows)
+        found = covers(query, self)
+        if not found:
+            return Weight.of_arrays(answer.rows)
+        n_rows, n_trusted = self.rows.n_rows, len(self.rows.trusted()[1])
+        return Weight(
+            tuple(cover.size(n_rows, n_trusted) for cover in found if not cover.trusted),
+            tuple(cover.size(n_rows, n_trusted) for cover in found if cover.trusted),
+            *self._memory.weigh(found, n_rows, n_trusted, training),
+        )
+
+    def _merged_cells(self, query: Query, answer: Answer) -> Answer:
+        least = self.gate.policy.min_rows
+        binned = BINNED.get(type(query), ()) if least > 1 else ()
+        merged = {name: cells(answer.arrays[name], least) for name in binned}
+        return Answer(answer.arrays | merged, answer.rows)
 
     def prepared(self, preparation: Preparation) -> PreparedRows:
         """Return the rows under a preparation; the latest one is kept."""
         if self._prepared is None or self._prepared.preparation.fingerprint != preparation.fingerprint:
-            self._prepared = PreparedRows(self.rows, preparation)
+            noise = self.gate.policy.noise
+            own = preparation if noise is None else ClippedPreparation.of(preparation, noise)
+            self._prepared = PreparedRows(self.rows, own)
         return self._prepared
 
     # What follows is for the owner: values per row, which never pass the gate because they never go there.

@@ -96,6 +96,7 @@ class PreparedRows:
         self._kept: Block | None = None
         self._size_sq: float | None = None
         self._grams: list[Array] = []
+        self._part: tuple[int, Block] | None = None
         features, targets = source.trusted()
         self.trusted: Block = (preparation.features(features), preparation.targets(targets))
         self.n_rows = source.n_rows
@@ -106,10 +107,13 @@ class PreparedRows:
 
     def _prepare_once(self, source: ArrayRows) -> Block:
         if self.preparation.trivial and source.features.strides[0] == source.features.itemsize:
-            return source.features, self.preparation.targets(source.targets)
+            return source.features, self._targets(source.targets)
         blocks = (self.preparation.features(features) for features, _ in source.blocks())
         features = by_columns(blocks, self.n_rows, self.preparation.width)
-        return features, self.preparation.targets(source.targets)
+        return features, self._targets(source.targets)
+
+    def _targets(self, raw: Array) -> Array:
+        return self.preparation.believed(self.preparation.targets(raw))
 
     def _read_once(self, source: RowSource) -> Block:
         features, targets = np.empty((self.n_rows, self.preparation.width), order="F"), np.empty(self.n_rows)
@@ -132,6 +136,18 @@ class PreparedRows:
         for start in range(0, self.n_rows, BLOCK):
             yield features[start : start + BLOCK], targets[start : start + BLOCK]
 
+    def part(self, thin: int) -> Iterator[Block]:
+        """Yield every thin-th row of each block, gathered once; all blocks for thin = 1."""
+        if thin == 1:
+            yield from self.blocks()
+            return
+        if self._part is None or self._part[0] != thin:
+            taken = [(features[::thin], targets[::thin]) for features, targets in self.blocks()]
+            count = sum(len(targets) for _, targets in taken)
+            features = by_columns((block for block, _ in taken), count, self.preparation.width)
+            self._part = (thin, (features, np.concatenate([targets for _, targets in taken])))
+        yield self._part[1]
+
     def _streamed(self) -> Iterator[Block]:
         """Prepare blocks as they are read; the first whole pass also adds up Σ‖x‖², which would cost a pass of its own."""
         size_sq = 0.0
@@ -139,7 +155,7 @@ class PreparedRows:
             features = self.preparation.features(raw_features)
             if self._size_sq is None:
                 size_sq += float(np.einsum("ij,ij->", features, features))
-            yield features, self.preparation.targets(raw_targets)
+            yield features, self._targets(raw_targets)
         if self._size_sq is None:
             self._size_sq = size_sq
 

@@ -8,6 +8,14 @@ from nvflare.collab import collab
 
 from comt.agent.site_config import FILE, SiteConfig
 from comt.agent.site_service import SiteService
+from comt.masking.identity import Authority, CertificateIdentity, Directory, Identity
+
+
+def keys_of(kit: Path) -> tuple[Identity, Directory]:
+    """Return the key of a kit, and the federation's certificate by which it knows the other sites."""
+    startup = kit / "startup"
+    identity = CertificateIdentity.load(startup / "client.crt", startup / "client.key")
+    return identity, Authority((startup / "rootCA.pem").read_bytes())
 
 
 class FlareSite:
@@ -16,8 +24,9 @@ class FlareSite:
     @collab.init  # type: ignore[untyped-decorator]
     def open(self) -> None:
         """Find the site's own settings; they are read when a training is joined."""
-        path = self.settings(Path(collab.workspace.get_site_config_dir()), collab.site_name)
-        self.site = SiteService(collab.site_name, lambda: SiteConfig.load(path))
+        local = Path(collab.workspace.get_site_config_dir())
+        path = self.settings(local, collab.site_name)
+        self.site = SiteService(collab.site_name, lambda: SiteConfig.load(path), lambda: keys_of(local.parent))
 
     def settings(self, local: Path, site: str) -> Path:
         """Return where the settings of this site are: in the folder of its kit that only the site writes to."""

@@ -1,58 +1,159 @@
-"""The gate: the one place an answer passes on its way out. It fails closed."""
+"""The gate: the one place an answer passes on its way out. It is the data holder's, and it fails closed.
+
+Under masks the coordinator sees only sums over all sites. What concerns one answer's rows is therefore checked on the
+sum over sites, just before a site helps to unmask it (:meth:`Gate.check_totals`): the sites tell each other, sealed from
+the coordinator, how many rows their answers sum. Without masks the same checks apply to the site's own answer.
+
+What is said to the outside names no number of rows; the owner finds them in the ledger.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from comt.agent import broadcast
+from comt.agent.policy import Policy
 from comt.errors import GateError
-from comt.queries import MAX_ANSWER_BYTES, Answer, Query
+from comt.masking.messages import Terms
+from comt.queries import Answer, Query
 
 
 @dataclass(frozen=True)
-class Policy:
-    """What the data holder allows. In one process (the estimators) the defaults allow every sum."""
+class Weight:
+    """How many rows the sums of an answer rest on, and in how many rows those differ that could be subtracted."""
 
-    #: a sum over fewer rows than this stays inside (a sum over no row at all says nothing and may pass)
-    min_rows: int = 1
-    #: answers larger than this stay inside
-    max_bytes: int = MAX_ANSWER_BYTES
-    #: purposes that may be asked; None: all of the vocabulary
-    purposes: frozenset[str] | None = None
-    #: may the server see this agent's answer by itself rather than only the sum over agents?
-    individual: bool = False
+    buggy: tuple[int, ...]
+    trusted: tuple[int, ...]
+    differences: tuple[int, ...] = ()
+    #: the same against sums of earlier trainings, which concern this site by itself
+    earlier: tuple[int, ...] = ()
+
+    @classmethod
+    def of_arrays(cls, rows: Mapping[str, int]) -> Weight:
+        """Return the weight of an answer whose sums always cover all rows: the counts of its arrays."""
+        return cls(
+            tuple(count for name, count in rows.items() if not name.startswith("trusted")),
+            tuple(count for name, count in rows.items() if name.startswith("trusted")),
+        )
+
+    def counts(self) -> tuple[tuple[int, ...], ...]:
+        """Return the counts that are added up over sites, by kind."""
+        return self.buggy, self.trusted, self.differences
 
 
 class Gate:
-    """Applies a policy to every answer."""
+    """Applies a policy to every answer and remembers what it must not answer again."""
 
     def __init__(self, agent: str, policy: Policy) -> None:
-        self._agent, self._policy = agent, policy
+        self._agent, self.policy = agent, policy
+        self._rounds = 0
+        self._refusals = 0
+        self._summed: set[frozenset[str]] = set()
 
-    def check(self, query: Query, answer: Answer, *, individual: bool = False) -> None:
-        """Raise :class:`comt.errors.GateError` unless the policy lets the answer out."""
-        policy = self._policy
+    def admit(self, query: Query, *, individual: bool = False, masked: bool = False) -> None:
+        """Refuse a question that is not to be answered at all, before any row is looked at."""
+        policy = self.policy
         if individual and not policy.individual:
             raise GateError(
                 f"agent {self._agent} shows its answers only as part of a sum; ask for the sum, or have the data "
                 "holder set individual=True."
+            )
+        if policy.masked and not masked:
+            raise GateError(
+                f"agent {self._agent} answers only under masks; train over a masked federation of three sites or more."
+            )
+        if broadcast.shows_agents(query) and not policy.by_agent:
+            raise GateError(
+                f"agent {self._agent} refuses '{query.purpose}', whose sum shows every agent by itself; ask about all agents "
+                "together, or have the owner set by_agent."
             )
         if policy.purposes is not None and query.purpose not in policy.purposes:
             raise GateError(
                 f"agent {self._agent} does not answer '{query.purpose}'; it allows {sorted(policy.purposes)}: have the "
                 "data holder add it, or train without."
             )
-        size = sum(array.nbytes for array in answer.arrays.values())
-        if size > policy.max_bytes:
+        if policy.max_refusals is not None and self._refusals >= policy.max_refusals:
             raise GateError(
-                f"agent {self._agent} would send {size:,} bytes for '{query.purpose}', its limit is "
-                f"{policy.max_bytes:,}; use solver='newton-cg', which sends vectors only."
+                f"agent {self._agent} has refused {self._refusals} questions and answers no more; ask its owner to look."
             )
-        for name, rows in answer.rows.items():
-            if 0 < rows < policy.min_rows:
+        if policy.max_rounds is not None and self._rounds >= policy.max_rounds:
+            raise GateError(
+                f"agent {self._agent} has answered the {policy.max_rounds:,} rounds its owner allows; ask the owner for more."
+            )
+        broadcast.check(query, self._agent, policy.max_magnitude)
+        self._rounds += 1
+
+    def refused(self) -> None:
+        """Count a refusal: who may ask again and again learns from what is refused."""
+        self._refusals += 1
+
+    def check_participants(self, participants: Sequence[str], terms: Iterable[Terms]) -> None:
+        """Refuse a sum over strangers or too few sites, and sums over sets of sites that differ by a few: subtracted, they
+        show those few.
+        """
+        policy, count = self.policy, len(participants)
+        if policy.peers is not None and not set(participants) <= policy.peers | {self._agent}:
+            strangers = sorted(set(participants) - policy.peers - {self._agent})
+            raise GateError(
+                f"agent {self._agent} does not sum with {strangers}, whom its owner has not named as peers."
+            )
+        all_terms = list(terms)
+        least = max(term.min_participants for term in all_terms)
+        if count < least:
+            reason = ", because each of two can subtract its own part and read the other's" if count == 2 else ""
+            raise GateError(
+                f"agent {self._agent} takes part in sums of {least} sites or more, here are {count}{reason}; "
+                "invite more sites, or have the owner set min_participants."
+            )
+        if not all(term.allow_leavers for term in all_terms):
+            apart = [len(set(participants) ^ earlier) for earlier in self._summed]
+            if any(0 < difference < least for difference in apart):
                 raise GateError(
-                    f"agent {self._agent} refuses '{query.purpose}': '{name}' would sum {rows} rows, its minimum is "
-                    f"{policy.min_rows}; ask about more rows."
+                    f"agent {self._agent} has taken part in a sum over sites of which fewer than {least} have left or joined "
+                    "since, and their own part would show; wait for them, or have the owners set allow_leavers."
                 )
+
+    def summed(self, participants: Sequence[str]) -> None:
+        """Remember over which sites a sum was opened."""
+        self._summed.add(frozenset(participants))
+
+    def check(self, query: Query, answer: Answer, weight: Weight | None = None, *, masked: bool = False) -> None:
+        """Refuse an answer that is too large, uncounted or, unless it goes out under masks, rests on too few rows."""
         unaccounted = set(answer.arrays) - set(answer.rows)
         if unaccounted:
             raise GateError(f"agent {self._agent} has no row count for {sorted(unaccounted)} and keeps it inside.")
+        size = sum(array.nbytes for array in answer.arrays.values())
+        if size > self.policy.max_bytes:
+            raise GateError(
+                f"agent {self._agent} would send {size:,} bytes for '{query.purpose}', its limit is "
+                f"{self.policy.max_bytes:,}; use solver='newton-cg', which sends vectors only."
+            )
+        weight = weight or Weight.of_arrays(answer.rows)
+        if any(0 < count < self.policy.min_rows for count in weight.earlier):
+            raise self._too_close(query, self.policy.min_rows)
+        if not masked:
+            self.check_totals(query, [weight])
+
+    def check_totals(self, query: Query, weights: Sequence[Weight], terms: Iterable[Terms] = ()) -> None:
+        """Apply the minimums, the strictest of all sites, to what the coordinator is about to see: their sum."""
+        buggy, trusted, differences = (
+            [sum(counts) for counts in zip(*kind, strict=True)]
+            for kind in zip(*(weight.counts() for weight in weights), strict=True)
+        )
+        all_terms = [self.policy.terms(), *terms]
+        least = max(term.min_rows for term in all_terms)
+        least_trusted = max(least, *(term.least_trusted(broadcast.width(query)) for term in all_terms))
+        if any(0 < count < least for count in buggy) or any(0 < count < least_trusted for count in trusted):
+            raise GateError(
+                f"agent {self._agent} refuses '{query.purpose}': it would sum fewer rows than its owner asks for ({least}, "
+                f"and {least_trusted} trusted ones); ask about more rows."
+            )
+        if any(0 < count < least for count in differences):
+            raise self._too_close(query, least)
+
+    def _too_close(self, query: Query, least: int) -> GateError:
+        return GateError(
+            f"agent {self._agent} refuses '{query.purpose}': two sums for the same model would differ by fewer than "
+            f"{least} rows, which a subtraction would show; choose thresholds or folds further apart."
+        )

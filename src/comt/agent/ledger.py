@@ -1,13 +1,27 @@
-"""The ledger: every array that left an agent, when, for what, and how many rows it sums."""
+"""The ledger: every array that left an agent, when, for what, and how many rows it sums. Append-only and hash-chained.
+
+On disk it is one JSON object per line. Each line carries the digest of the line before, so that a line changed, removed or
+inserted later breaks the chain from there on; the newest digest (the *head*) stands for the whole ledger.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from comt.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: what the first line is chained to
+START = hashlib.sha256(b"comt ledger 1").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +36,62 @@ class Entry:
     bytes: int
     rows: int  # the smallest number of rows that any number of the array sums
     individual: bool = False
+    masked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One question that was not answered, and why."""
+
+    agent: str
+    round: int
+    purpose: str
+    reason: str
 
 
 class Ledger:
-    """Append-only list of entries with totals."""
+    """Append-only list of entries with totals, kept in a file if one is given."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path | None = None) -> None:
         self._entries: list[Entry] = []
+        self.refusals: list[Refusal] = []
+        self.path = path
+        self._head = START
+        if path is not None and path.exists():
+            lines = read_lines(path)
+            self._entries = [entry for line in lines if (entry := _entry(line)) is not None]
+            self._head = lines[-1]["digest"] if lines else START
+
+    @property
+    def head(self) -> str:
+        """Digest of the newest line; it changes with every entry."""
+        return self._head
 
     def append(self, entry: Entry) -> None:
         """Enter one array."""
         self._entries.append(entry)
+        if self.path is not None:
+            self._write("left", asdict(entry))
+
+    def refuse(self, agent: str, round_number: int, purpose: str, reason: str) -> None:
+        """Enter a question that was refused."""
+        refusal = Refusal(agent, round_number, purpose, reason)
+        self.refusals.append(refusal)
+        self._write("refused", asdict(refusal))
+
+    def note(self, event: str, **details: Any) -> None:
+        """Enter something else the owner should be able to check later, such as the digest of a message."""
+        self._write(event, details)
+
+    def _write(self, event: str, details: dict[str, Any]) -> None:
+        if self.path is None:
+            return
+        line = {"event": event, "time": datetime.now(UTC).isoformat(timespec="milliseconds"), **details}
+        line["previous"] = self._head
+        line["digest"] = self._head = digest_of(line)
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries)
@@ -50,3 +109,41 @@ class Ledger:
         import pandas as pd
 
         return pd.DataFrame([asdict(entry) for entry in self._entries])
+
+
+def digest_of(line: dict[str, Any]) -> str:
+    """Return the digest of a line: of everything in it but the digest itself."""
+    content = {name: value for name, value in line.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read a ledger and verify its chain; a broken one is refused with the line at which it breaks."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"the ledger {path} cannot be read ({error.strerror}); name an existing file.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not a ledger; name a file that an agent has written.") from None
+    lines: list[dict[str, Any]] = []
+    head = START
+    for number, row in enumerate(text.splitlines(), start=1):
+        try:
+            line = json.loads(row)
+            intact = isinstance(line, dict) and line["previous"] == head and digest_of(line) == line["digest"]
+        except (ValueError, KeyError, RecursionError):
+            intact = False
+        if not intact:
+            raise InputError(
+                f"the ledger {path} was changed: line {number} does not follow from the one before; compare it with a backup."
+            )
+        head = line["digest"]
+        lines.append(line)
+    return lines
+
+
+def _entry(line: dict[str, Any]) -> Entry | None:
+    if line["event"] != "left":
+        return None
+    values = {name: line[name] for name in Entry.__dataclass_fields__}
+    return Entry(**(values | {"shape": tuple(line["shape"])}))

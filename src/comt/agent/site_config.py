@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
-from comt.agent.gate import Policy
+from comt.agent.policy import Policy, parse_policy
 from comt.agent.private import write_private
 from comt.errors import InputError
 
 FILE = "site.toml"
-#: a real federation starts careful: no sum over fewer rows leaves a site
-MIN_ROWS = 5
 
 
 @dataclass(frozen=True)
@@ -27,26 +25,11 @@ class SiteConfig:
     drop: tuple[str, ...] = ()
     #: where the issue tables, the ledger and the site's log are written
     results: Path = Path("results")
-    policy: dict[str, Any] = field(default_factory=lambda: {"min_rows": MIN_ROWS})
+    policy: dict[str, Any] = field(default_factory=dict)
 
     def gate_policy(self) -> Policy:
-        """Return the policy for the gate; fields are those of :class:`comt.agent.Policy`."""
-        hints = get_type_hints(Policy)
-        known = [item.name for item in fields(Policy)]
-        for name in self.policy:
-            if name not in known:
-                raise InputError(f"[policy] has no setting '{name}'; it has {', '.join(known)}.")
-        given: dict[str, Any] = {}
-        for name, value in self.policy.items():
-            given[name] = frozenset(value) if isinstance(value, list) else value
-            wanted = hints[name]
-            if (
-                wanted in (int, float, bool, str)
-                and type(value) is not wanted
-                and not (wanted is float and type(value) is int)
-            ):
-                raise InputError(f"[policy] {name} = {value!r} is not of type {wanted.__name__}; correct it.")
-        return Policy(**given)
+        """Return the policy for the gate; what the table does not name is protective."""
+        return parse_policy(self.policy, FILE)
 
     @classmethod
     def load(cls, path: Path) -> SiteConfig:
@@ -101,7 +84,7 @@ class SiteConfig:
             "[results]   # issue tables, the ledger of what left, the site's log: private",
             f"folder = {_quoted(str(self.results))}",
             "",
-            "[policy]   # what may leave; see the page 'Limit what leaves an agent'",
+            "[policy]   # what may leave, beyond the protective defaults; see the page 'Limit what leaves an agent'",
             *(f"{name} = {_literal(value)}" for name, value in self.policy.items()),
         ]
         write_private(path, ("\n".join(lines) + "\n").encode())

@@ -6,25 +6,25 @@ hold values of rows; they go to the site's own log.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from comt import __version__, messages, wire
 from comt.agent.agent import Agent
 from comt.agent.files import FileRows, read_schema
+from comt.agent.ledger import Ledger
 from comt.agent.private import append_private, private_folder, write_private, write_table
+from comt.agent.site import Site
 from comt.agent.site_config import SiteConfig
 from comt.agent.store import DiskStore
 from comt.errors import GateError, InputError, ProtocolError
-from comt.messages import Begin, Envelope, Finish, Join, Joined, Reply
+from comt.masking.identity import Directory, Identity
+from comt.messages import Begin, Envelope, Finish, Join, Joined, Reply, Sealed, SealedReply
 
 LEDGER = "ledger.jsonl"
 LOG = "site.log"
@@ -40,11 +40,19 @@ class SiteService:
         How the federation calls the site.
     config:
         Returns the site's settings; read again for every training, so that a change needs no restart.
+    keys:
+        Returns the site's own key and how it knows other sites, for sums under masks; None: it has no such key.
     """
 
-    def __init__(self, name: str, config: Callable[[], SiteConfig]) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: Callable[[], SiteConfig],
+        keys: Callable[[], tuple[Identity, Directory]] | None = None,
+    ) -> None:
         self.name = name
-        self._load = config
+        self._load, self._keys = config, keys
+        self._masked: Site | None = None
         self._lock = threading.Lock()
         self._config: SiteConfig | None = None
         self._agent: Agent | None = None
@@ -56,7 +64,7 @@ class SiteService:
         reply: Any
         message: Any
         try:
-            message = messages.parse(data, Join, Begin, Envelope, Finish)
+            message = messages.parse(data, Join, Begin, Envelope, Sealed, Finish)
         except ProtocolError as error:
             self._note(f"refused a message: {error}")
             return wire.pack(Reply(training="", round=0, site=self.name, refusal="protocol"))
@@ -75,13 +83,14 @@ class SiteService:
             self._lock.release()
         return wire.pack(reply)
 
-    def _refused(self, message: Any, word: str) -> Joined | Reply:
+    def _refused(self, message: Any, word: str) -> Joined | Reply | SealedReply:
+        if isinstance(message, Sealed):
+            return SealedReply(training=message.training, site=self.name, message=b"", refusal=word)
         if isinstance(message, Envelope):
-            self._enter(message, [{"refused": word}])
             return Reply(training=message.training, round=message.round, site=self.name, refusal=word)
         return Joined(site=self.name, version=__version__, refusal=word)
 
-    def _answer(self, message: Any) -> Joined | Reply:
+    def _answer(self, message: Any) -> Joined | Reply | SealedReply:
         if isinstance(message, Join):
             return self._join(message)
         if self._agent is None or message.training != self._training:
@@ -90,13 +99,16 @@ class SiteService:
             return self._begin(message, self._agent)
         if isinstance(message, Finish):
             return self._finish(message, self._agent)
+        if isinstance(message, Sealed):
+            return self._sealed(message, self._agent)
         return self._reply(message, self._agent)
 
     def _join(self, message: Join) -> Joined:
         """Open the data afresh; say which columns and labels they have."""
         self._config = config = self._load()
         private_folder(config.results)
-        self._agent = self._open(config, None)
+        self._agent, self._masked = self._open(config, None), None
+        self._agent.ledger.note("training", training=message.training, task=message.task)
         self._training, self._task = message.training, message.task
         rows = self._agent.rows
         assert isinstance(rows, FileRows)
@@ -111,8 +123,9 @@ class SiteService:
 
     def _open(self, config: SiteConfig, columns: tuple[str, ...] | None) -> Agent:
         rows = open_rows(config, columns)
-        agent = Agent(self.name, rows, config.gate_policy())
-        agent.store = DiskStore(private_folder(config.results))
+        folder = private_folder(config.results)
+        agent = Agent(self.name, rows, config.gate_policy(), Ledger(folder / LEDGER))
+        agent.store = DiskStore(folder)
         return agent
 
     def _begin(self, message: Begin, agent: Agent) -> Joined:
@@ -121,6 +134,7 @@ class SiteService:
             raise InputError("the federation's columns are not those of this site's file.")
         if message.columns != agent.columns:
             self._agent = agent = self._open(self._config, message.columns)
+            self._masked = None
         assert isinstance(agent.rows, FileRows)
         if message.classes:
             if len(message.classes) != 2 or not agent.rows.labels <= set(message.classes):
@@ -129,11 +143,21 @@ class SiteService:
         return Joined(site=self.name, version=__version__)
 
     def _reply(self, message: Envelope, agent: Agent) -> Reply:
-        known = len(agent.ledger)
-        answer = agent.answer(message.query, message.round, individual=message.individual)
-        # on disk before it leaves
-        self._enter(message, [asdict(entry) for entry in list(agent.ledger)[known:]])
+        answer, _ = agent.weighed_answer(
+            message.query, message.round, individual=message.individual, training=message.training
+        )
         return Reply(training=message.training, round=message.round, site=self.name, arrays=answer.arrays)
+
+    def _sealed(self, message: Sealed, agent: Agent) -> SealedReply:
+        """Pass a message of secure summation on to the part that knows masks."""
+        if self._keys is None:
+            raise ProtocolError("this site has no key for sums under masks.")
+        if self._masked is None:
+            self._masked = Site(agent, *self._keys())
+        own = message.messages.get(self.name)
+        if own is None:
+            raise ProtocolError("a message came that is for other sites.")
+        return SealedReply(training=message.training, site=self.name, message=self._masked.handle(own))
 
     def _finish(self, message: Finish, agent: Agent) -> Joined:
         """Write the model and, for the owner's eyes only, what looks wrong in its rows."""
@@ -155,14 +179,6 @@ class SiteService:
         flagged = int(issues["flagged"].sum())
         self._note(f"training {message.training} is done: {flagged} rows look wrong, see {folder / 'issues.csv'}")
         return Joined(site=self.name, version=__version__)
-
-    def _enter(self, message: Envelope, lines: list[dict[str, Any]]) -> None:
-        """Enter in the site's ledger what leaves, or that it did not."""
-        if self._config is None:
-            return
-        head = {"time": _now(), "training": message.training, "round": message.round, "purpose": message.query.purpose}
-        text = "\n".join(json.dumps(head | line) for line in lines)
-        append_private(self._config.results / LEDGER, text)
 
     def _note(self, text: str, error: Exception | None = None) -> None:
         """Write to the site's own log; the engine's log gets the fact, not the words."""
@@ -208,11 +224,3 @@ def _told(message: Any) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def read_ledger(folder: Path) -> list[dict[str, Any]]:
-    """Return the entries of a site's ledger, oldest first."""
-    path = folder / LEDGER
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -33,6 +33,14 @@ def add_parser(commands: Any) -> None:
         experiment = _experiment(experiments, name, text)
         experiment.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods")
         experiment.set_defaults(run=_scaling if name == "scaling" else _comparison)
+    masking = experiments.add_parser("masking", help="what masks cost per agent and round")
+    masking.add_argument("--rounds", type=int, default=60, help="rounds per measurement (default 60)")
+    masking.add_argument("--out", type=Path, default=RESULTS, help=f"folder for the table (default {RESULTS})")
+    masking.set_defaults(run=_masking)
+    privacy = experiments.add_parser("privacy", help="what differential privacy costs in accuracy")
+    privacy.add_argument("--seeds", type=int, default=5, help="how many repetitions (default 5)")
+    privacy.add_argument("--out", type=Path, default=RESULTS, help=f"folder for table and figure (default {RESULTS})")
+    privacy.set_defaults(run=_privacy)
     render = experiments.add_parser("render", help="write the results page from the stored results")
     render.add_argument("--out", type=Path, default=RESULTS, help=f"folder of the results (default {RESULTS})")
     render.set_defaults(run=_render)
@@ -84,6 +92,22 @@ def _comparison(options: argparse.Namespace) -> int:
         raise InputError(f"--methods {unknown[0]!r} is unknown; choose among {', '.join(known)}.")
     robustness.run(options.experiment, options.out, options.seeds, options.processes, names)
     return _render(options)
+
+
+def _masking(options: argparse.Namespace) -> int:
+    from comt.bench import masking
+
+    for path in masking.run(options.out, options.rounds):
+        print(path)
+    return 0
+
+
+def _privacy(options: argparse.Namespace) -> int:
+    from comt.bench import privacy_cost
+
+    for path in privacy_cost.run(options.out, options.seeds):
+        print(path)
+    return 0
 
 
 def _render(options: argparse.Namespace) -> int:

@@ -187,11 +187,12 @@ def _policy(kit: Path) -> str:
     policy = config.gate_policy()
     unverified, verified = count_rows(open_rows(config))
     for what, count in (("rows", unverified), ("verified rows", verified)):
-        if 0 < count < policy.min_rows:
+        if not policy.masked and 0 < count < policy.min_rows:
             raise Problem(
                 f"there are {count} {what} where min_rows = {policy.min_rows}, so every answer would be refused."
             )
-    return f"no sum over fewer than {policy.min_rows} rows leaves this site."
+    how = "only under masks, " if policy.masked else ""
+    return f"sums leave this site {how}over at least {policy.min_rows} rows."
 
 
 def _connection(kit: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +79,7 @@ def add_parser(commands: Any) -> None:
         description="Show, in plain words, what this site was asked and what left it.",
     )
     ledger.add_argument("kit", type=Path, metavar="KIT", help="the site's start-up kit")
-    ledger.add_argument("--json", action="store_true", help="print every entry as one machine-readable object")
+    ledger.add_argument("--json", action="store_true", help="print one machine-readable object instead of a table")
     ledger.set_defaults(run=run_ledger)
 
 
@@ -104,7 +103,7 @@ def run_package(options: argparse.Namespace) -> int:
 
 def run_configure(options: argparse.Namespace) -> int:
     """Check the data and write the settings."""
-    from comt.agent.site_config import FILE, MIN_ROWS, SiteConfig
+    from comt.agent.site_config import FILE, SiteConfig
     from comt.agent.site_service import count_rows, open_rows
     from comt.cli.values import assignments
     from comt.federation.flare import kits
@@ -117,7 +116,7 @@ def run_configure(options: argparse.Namespace) -> int:
         trusted=options.trusted,
         drop=tuple(options.drop),
         results=results.resolve(),
-        policy={"min_rows": MIN_ROWS} | assignments("--policy", options.policy),
+        policy=assignments("--policy", options.policy),
     )
     config.gate_policy()
     rows = open_rows(config)
@@ -143,29 +142,12 @@ def run_start(options: argparse.Namespace) -> int:
 
 
 def run_ledger(options: argparse.Namespace) -> int:
-    """Show what left, per training and purpose."""
+    """Show what left, and verify that nothing was changed afterwards."""
     from comt.agent.site_config import FILE, SiteConfig
-    from comt.agent.site_service import read_ledger
+    from comt.cli import ledger
 
-    entries = read_ledger(SiteConfig.load(options.kit / "local" / FILE).results)
-    if options.json:
-        print(json.dumps(entries))
-        return 0
-    if not entries:
+    folder = SiteConfig.load(options.kit / "local" / FILE).results
+    if not (folder / ledger.NAME).exists():
         print("Nothing has left this site.")
-    for training in dict.fromkeys(entry["training"] for entry in entries):
-        _print_training(training, [entry for entry in entries if entry["training"] == training])
-    return 0
-
-
-def _print_training(training: str, entries: list[dict[str, Any]]) -> None:
-    sent = [entry for entry in entries if "refused" not in entry]
-    total = sum(entry["bytes"] for entry in sent)
-    print(f"Training {training}, {entries[0]['time']} to {entries[-1]['time']}: {total / 1e3:,.1f} kB of sums left.")
-    for purpose in dict.fromkeys(entry["purpose"] for entry in entries):
-        own = [entry for entry in sent if entry["purpose"] == purpose]
-        refused = sum(1 for entry in entries if entry["purpose"] == purpose and "refused" in entry)
-        rounds = len({entry["round"] for entry in own})
-        fewest = min((entry["rows"] for entry in own if entry["rows"]), default=0)
-        told = f"  {purpose}: answered {rounds} times, no number summed fewer than {fewest:,} rows"
-        print(told + (f"; refused {refused} times." if refused else "."))
+        return 0
+    return ledger.run(argparse.Namespace(path=folder, transcript=None, rounds=False, json=options.json))

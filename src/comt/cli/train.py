@@ -41,6 +41,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--join-timeout", default="300", metavar="S", help="seconds to open its data (default 300)")
     parser.add_argument("--wait", default="30", metavar="S", help="seconds to wait for absent sites (default 30)")
     parser.add_argument("--deadline", default="3600", metavar="S", help="seconds for the whole training (default 3600)")
+    parser.add_argument("--masks", metavar="on|off", help="sums under masks (default: on from three sites on)")
     parser.add_argument("--resume", metavar="TRAINING", help="go on with a training that was interrupted")
     parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="a new folder for model and report")
     parser.add_argument("--json", action="store_true", help="print one machine-readable object instead of sentences")
@@ -59,6 +60,8 @@ def run(options: argparse.Namespace) -> int:
         raise InputError(f"{options.federation} holds no coordinator; run this on the coordinator's machine.")
     if options.out.exists() and any(options.out.iterdir()):
         raise InputError(f"--out {options.out} is not empty; give another folder.")
+    if options.masks not in (None, "on", "off"):
+        raise InputError(f"--masks {options.masks} is unknown; choose on or off.")
     times = {name: _positive(options, name) for name in ("timeout", "join_timeout", "wait", "deadline")}
     parameters = None if options.resume else estimator_parameters(options.task, options.parameters)
     with Operator(options.federation) as operator:
@@ -85,6 +88,7 @@ def run(options: argparse.Namespace) -> int:
                 seconds=times["timeout"],
                 join_seconds=times["join_timeout"],
                 columns=operator.federation.columns,
+                masked=None if options.masks is None else options.masks == "on",
             ).save(folder)
         show = printer(sys.stderr)
         show({"event": "training", "name": folder.name})
@@ -177,7 +181,8 @@ def _told(event: dict[str, Any]) -> str:
     if kind == "training":
         return f"Training {event['name']}: starting at the sites."
     if kind == "attempt":
-        return f"Taking part: {', '.join(event['sites'])}."
+        seen = "sums under masks" if event["masked"] else "without masks: the coordinator sees every site's sums"
+        return f"Taking part: {', '.join(event['sites'])}; {seen}."
     if kind == "left":
         reasons = "; ".join(f"site {site} {reason}" for site, reason in sorted(event["sites"].items()))
         return f"{reasons}. Starting again with the others."

@@ -12,6 +12,7 @@ from threadpoolctl import ThreadpoolController
 
 from comt.errors import InputError
 from comt.federation.base import Answering
+from comt.federation.transcript import Transcript
 from comt.queries import Answer, Query, Totals
 
 
@@ -30,9 +31,13 @@ class LocalFederation:
         The agents; names must differ.
     threads:
         How many agents work at a time; by default as many as there are processors.
+    transcript:
+        Records what the coordinator sees: here, every agent's answer.
     """
 
-    def __init__(self, agents: Sequence[Answering], threads: int | None = None) -> None:
+    def __init__(
+        self, agents: Sequence[Answering], threads: int | None = None, transcript: Transcript | None = None
+    ) -> None:
         if not agents:
             raise InputError("a federation of no agents was asked for; give at least one agent.")
         self._agents = sorted(agents, key=lambda agent: agent.name)
@@ -43,6 +48,7 @@ class LocalFederation:
         self._threads = min(len(agents), threads or os.cpu_count() or 1)
         self._pool: ThreadPoolExecutor | None = None
         self._rounds = 0
+        self._transcript = transcript
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -82,6 +88,9 @@ class LocalFederation:
         for answer in answers[1:]:
             for name, array in answer.arrays.items():
                 totals[name] += array
+        if self._transcript is not None:
+            single = dict(zip(self.agents, (answer.arrays for answer in answers), strict=True))
+            self._transcript.record(query, totals, round_number=self._rounds, answers=single)
         return totals
 
     def each(self, query: Query) -> dict[str, Totals]:

@@ -7,6 +7,7 @@ the others. So no total ever mixes sums of different sets of sites.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,12 +16,17 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from comt import __version__, messages, wire
-from comt.errors import FederationError, InputError, ProtocolError, SiteLeftError
+from comt.errors import ComtError, FederationError, InputError, ProtocolError, SiteLeftError
 from comt.federation.journal import Journal
+from comt.federation.masked import MaskedFederation
+from comt.masking.messages import MESSAGES as MASKING
+from comt.masking.messages import Refused
 from comt.queries import ProximalStep, Query, Totals
 
 #: no sum over rows is larger than this: its square would not fit a float
 MAX_MAGNITUDE = 1e150
+#: with fewer sites masks hide nothing: each of two can subtract its own part
+MASKED_FROM = 3
 
 Kind = TypeVar("Kind")
 
@@ -71,6 +77,8 @@ class RemoteFederation:
         Where totals are kept before they are used.
     columns:
         The feature columns, in order; None: those of the first site that joins.
+    masked:
+        Whether sums are formed under masks, so that no site's own answer can be seen here. None: from three sites on.
     """
 
     def __init__(
@@ -83,7 +91,10 @@ class RemoteFederation:
         join_seconds: float = 300.0,
         journal: Journal | None = None,
         columns: tuple[str, ...] | None = None,
+        masked: bool | None = None,
     ) -> None:
+        self._want_masks = masked
+        self._masks: MaskedFederation | None = None
         self._transport, self.training, self._task = transport, training, task
         self._seconds, self._join_seconds = seconds, join_seconds
         self._journal = journal or Journal(None)
@@ -150,6 +161,15 @@ class RemoteFederation:
         )
         replies = self._exchange(self._present, message, messages.Joined)
         self._drop({s: _refusal(a.refusal) for s, a in replies.items() if a.refusal} | self._missing(replies))
+        self._masks = None
+        if self.masked:
+            # a name of its own: sites answer no round of a training twice
+            self._masks = MaskedFederation(_Channel(self), training=f"{self.training}-{secrets.token_hex(4)}")
+
+    @property
+    def masked(self) -> bool:
+        """Whether sums of the sites present are formed under masks."""
+        return len(self._present) >= MASKED_FROM if self._want_masks is None else self._want_masks
 
     def _agreed_classes(self) -> tuple[Any, ...]:
         if self._task != "classification":
@@ -190,12 +210,7 @@ class RemoteFederation:
         self._position += 1
         totals = self._journal.replayed(self._position - 1, query)
         if totals is None:
-            answers = self._ask(query, individual=False)
-            first, *others = self._present
-            totals = {name: array.copy() for name, array in answers[first].items()}
-            for site in others:
-                for name, array in answers[site].items():
-                    totals[name] += array
+            totals = self._plain_sum(query) if self._masks is None else self._masked_sum(query, self._masks)
             self._journal.record(query, totals)
         else:
             self.replayed += 1
@@ -203,9 +218,30 @@ class RemoteFederation:
             self.on_round(query.purpose, time.monotonic() - started)
         return totals
 
+    def _plain_sum(self, query: Query) -> Totals:
+        answers = self._ask(query, individual=False)
+        first, *others = self._present
+        totals = {name: array.copy() for name, array in answers[first].items()}
+        for site in others:
+            for name, array in answers[site].items():
+                totals[name] += array
+        return totals
+
+    def _masked_sum(self, query: Query, masks: MaskedFederation) -> Totals:
+        """Sum under masks. A sum over the survivors of a round is thrown away: it would mix two sets of sites."""
+        try:
+            totals = masks.sum(query)
+        except ComtError:
+            self._drop({site: reason for site, reason in self.left.items() if site in self._present})
+            raise
+        self._drop({site: reason for site, reason in self.left.items() if site in self._present})
+        return totals
+
     def each(self, query: Query) -> dict[str, Totals]:
         """Return every site's own answer; sites refuse unless their owner allows it."""
         self._rounds += 1
+        if self._masks is not None:
+            return self._masks.each(query)
         return dict(self._ask(self._named(query), individual=True))
 
     def _named(self, query: Query) -> Query:
@@ -257,6 +293,20 @@ class RemoteFederation:
                 self.left[site] = "sent a message that cannot be read"
         return read
 
+    def exchange_sealed(self, sealed: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Carry messages of secure summation; sites that are silent are missing from what comes back."""
+        message = messages.Sealed(training=self.training, messages=dict(sealed), seconds=self._seconds)
+        found: dict[str, bytes] = {}
+        for site, reply in self._exchange(sorted(sealed), message, messages.SealedReply).items():
+            if reply.refusal or reply.site != site or reply.training != self.training:
+                self.left[site] = _refusal(reply.refusal) or "answered for somebody else"
+                continue
+            found[site] = reply.message
+            inner = wire.unpack(reply.message, MASKING)
+            if isinstance(inner, Refused) and inner.kind != "range":
+                self.left[site] = _refusal({"gate": "policy", "input": "data"}.get(inner.kind, inner.kind))
+        return found
+
     def _missing(self, replies: Mapping[str, Any]) -> dict[str, str]:
         return {site: self.left[site] for site in self._present if site not in replies}
 
@@ -264,6 +314,20 @@ class RemoteFederation:
         if reasons:
             self.leave(reasons)
             raise SiteLeftError(reasons)
+
+
+class _Channel:
+    """What secure summation needs of a federation: every site gets its own message; who refuses is remembered."""
+
+    def __init__(self, federation: RemoteFederation) -> None:
+        self._federation = federation
+        self.sites = federation.agents
+
+    def declare(self) -> tuple[str, ...]:
+        return self._federation.declare()
+
+    def ask(self, sealed: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        return self._federation.exchange_sealed(sealed)
 
 
 def _refusal(kind: str) -> str:
@@ -274,6 +338,7 @@ def _refusal(kind: str) -> str:
         "data": "could not use its data",
         "protocol": "refused a question it does not understand",
         "late": "was still busy with an earlier question",
+        "equivocation": "was told something else than the other sites",
     }
     return known.get(kind, "failed; its operator finds the reason in its log")
 

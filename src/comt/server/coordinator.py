@@ -49,6 +49,8 @@ class Request:
     seconds: float = 60.0
     join_seconds: float = 300.0
     columns: tuple[str, ...] | None = None
+    #: sums under masks; None: from three sites on
+    masked: bool | None = None
 
     def save(self, folder: Path) -> None:
         """Write the request into the training's folder."""
@@ -115,6 +117,7 @@ def run(transport: Transport, request: Request, journal: Journal, progress: Prog
         join_seconds=request.join_seconds,
         journal=journal,
         columns=request.columns,
+        masked=request.masked,
     )
     federation.on_round = lambda purpose, seconds: progress(
         "round", round=federation.rounds, purpose=purpose, seconds=seconds, **asdict(federation.traffic)
@@ -126,7 +129,7 @@ def run(transport: Transport, request: Request, journal: Journal, progress: Prog
     while True:
         if len(federation.agents) < request.min_sites:
             raise _too_few(federation, request)
-        progress("attempt", sites=federation.agents, left=federation.left)
+        progress("attempt", sites=federation.agents, left=federation.left, masked=federation.masked)
         try:
             federation.begin()
             training = train(federation, settings, watch=lambda record: progress("solver", **record))
@@ -190,6 +193,7 @@ def report(outcome: Outcome) -> dict[str, Any]:
     return {
         "sites": list(federation.agents),
         "left": federation.left,
+        "masked": federation.masked,
         "not_informed": outcome.not_informed,
         "rows": training.solution.sums.rows,
         "trusted_rows": training.solution.sums.trusted_rows,

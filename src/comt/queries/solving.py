@@ -1,45 +1,18 @@
-"""THE VOCABULARY: every question a server may ask, and the exact shape, meaning and limits of every answer.
-
-A query is broadcast to all agents; each answers with arrays that are *sums over its rows*; only their sum over agents is
-used. Queries carry everything an agent needs (the preparation of the features included), so an agent keeps nothing
-between rounds, with one exception that says so: :class:`ProximalStep` of Algorithm 1.
-
-A query carries a batch of B models, so that a whole path of parameters costs the rounds of one fit.
-"""
+"""Questions of the solvers and of selection: sums at models, histograms of scores, steps of Algorithm 1."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from comt.errors import ProtocolError
-from comt.losses import LossName
-from comt.preparation import Preparation
-from comt.problem import Array, Sums, TeachingProblem
+from comt.problem import Array, Sums
+from comt.queries.base import ModelQuery, Totals, check_batch
 
 Curvature = Literal["none", "diagonal", "full"]
-Totals = Mapping[str, Array]
-
-#: limits of one message; more is a mistake or an attempt to wear an agent down
-MAX_BATCH = 4096
-MAX_FEATURES = 100_000
-MAX_ANSWER_BYTES = 256 * 2**20
-
-#: the public grid of the first histogram: one bin per octave, 2⁻¹²⁸ to 2¹²⁸, both signs, one bin around zero
-OCTAVES = 128
-COARSE_SIDE = 2 * OCTAVES
-COARSE_BINS = 2 * COARSE_SIDE + 1
-
-
-def coarse_edges() -> Array:
-    """Return the edges (COARSE_BINS + 1) of the public grid, outermost ones infinite."""
-    positive = 2.0 ** np.arange(-OCTAVES, OCTAVES)
-    return np.concatenate([[-np.inf], -positive[:0:-1], [-positive[0]], positive[:1], positive[1:], [np.inf]])
 
 
 @dataclass(frozen=True)
@@ -54,93 +27,6 @@ class Keep:
     by: Literal["loss", "alpha"]
     model: Array  # (B, p): θ for "loss", r for "alpha"
     thresholds: Array  # (B,)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Query(ABC):
-    """A question to every agent. ``purpose`` is what the data holder reads in its ledger."""
-
-    purpose: ClassVar[str]
-
-    @abstractmethod
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return name and exact shape of every array of the answer."""
-
-    def check_answer(self, arrays: Totals, sender: str) -> None:
-        """Refuse an answer that is not exactly what was asked for."""
-        shapes = self.shapes()
-        if set(arrays) != set(shapes):
-            raise ProtocolError(
-                f"agent {sender} answered {sorted(arrays)} to '{self.purpose}' where {sorted(shapes)} was asked; "
-                "update its software to the federation's version."
-            )
-        for name, shape in shapes.items():
-            array = arrays[name]
-            if array.shape != shape or array.dtype != np.float64:
-                raise ProtocolError(
-                    f"agent {sender} answered '{name}' of shape {array.shape} and type {array.dtype} to "
-                    f"'{self.purpose}' where float64 {shape} was asked; update its software."
-                )
-            if not np.isfinite(array).all():
-                raise ProtocolError(
-                    f"agent {sender} answered '{name}' with values that are not finite to '{self.purpose}'; "
-                    "have it check its rows for values too large to square."
-                )
-
-
-def _check_batch(vectors: Array, what: str) -> None:
-    if vectors.ndim != 2 or vectors.shape[0] > MAX_BATCH or vectors.shape[1] > MAX_FEATURES:
-        raise ProtocolError(
-            f"{what} has shape {vectors.shape}; a query takes at most {MAX_BATCH} models of {MAX_FEATURES} features."
-        )
-    if not np.isfinite(vectors).all():
-        raise ProtocolError(f"{what} holds values that are not finite; the training has diverged.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Histogram(Query):
-    """How many rows, buggy and trusted, fall into each bin of each column (the target is the last column).
-
-    Without edges the bins are the public grid; otherwise ``bins`` equal ones between low and high per column, with
-    one more on either side.
-    """
-
-    purpose: ClassVar[str] = "histogram of columns"
-    n_columns: int
-    low: Array | None = None
-    high: Array | None = None
-    bins: int = 256
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """One row of counts per column."""
-        return {"counts": (self.n_columns, COARSE_BINS if self.low is None else self.bins + 2)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spread(Query):
-    """First and second moments of every column around a given centre, for columns whose quartiles coincide."""
-
-    purpose: ClassVar[str] = "spread of columns"
-    center: Array
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Σ(x − c), Σ(x − c)², n."""
-        width = len(self.center)
-        return {"first": (width,), "second": (width,), "rows": ()}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelQuery(Query):
-    """What all questions about models share: the loss and how rows are prepared."""
-
-    loss_name: LossName
-    preparation: Preparation
-
-    def problem(self, lambda_alpha: float = 0.0, lambda_z: float = np.inf, lambda_w: float = 1.0) -> TeachingProblem:
-        """Return the problem an agent has to know: λ_w and λ_trusted act at the server only."""
-        return TeachingProblem(
-            self.loss_name, lambda_w, 1.0, lambda_alpha, lambda_z, intercept=self.preparation.constant != 0.0
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,8 +49,8 @@ class DualSums(ModelQuery):
     thin: int = 1
 
     def __post_init__(self) -> None:
-        _check_batch(self.r, "r")
-        _check_batch(self.theta, "theta")
+        check_batch(self.r, "r")
+        check_batch(self.theta, "theta")
         if self.r.shape != self.theta.shape or self.r.shape[1] != self.preparation.width:
             raise ProtocolError(
                 f"r {self.r.shape} and theta {self.theta.shape} must both have {self.preparation.width} columns."
@@ -238,7 +124,7 @@ class ScoreHistogram(ModelQuery):
     lambda_z: float = np.inf
 
     def __post_init__(self) -> None:
-        _check_batch(self.model, "model")
+        check_batch(self.model, "model")
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Counts per model."""
@@ -256,7 +142,7 @@ class SubsetSum(ModelQuery):
     thresholds: Array  # (B,)
 
     def __post_init__(self) -> None:
-        _check_batch(self.r, "r")
+        check_batch(self.r, "r")
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """One vector and one count per threshold."""
@@ -276,7 +162,7 @@ class TrustedScore(ModelQuery):
     n_folds: int = 0
 
     def __post_init__(self) -> None:
-        _check_batch(self.theta, "theta")
+        check_batch(self.theta, "theta")
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Per model."""
@@ -329,11 +215,3 @@ class ProximalStep(ModelQuery):
         )
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(scalars, ())
         return shapes | {"tau": (width,), "trusted_slope": (width,), "trusted_bend": (width, width)}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What an agent lets out: named arrays and, for each, the number of rows it sums."""
-
-    arrays: dict[str, Array]
-    rows: dict[str, int] = field(default_factory=dict)

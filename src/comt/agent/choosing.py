@@ -1,0 +1,184 @@
+"""How an agent answers the questions of the automatic choice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import expit
+
+from comt.agent.answers import compute
+from comt.agent.folds import fold_of
+from comt.preparation import CAP, Preparation
+from comt.problem import Array
+from comt.queries import (
+    RANK_BINS,
+    Answer,
+    ErrorCounts,
+    MomentsByAgent,
+    NoisyLabelSums,
+    RankCounts,
+    RobustMoments,
+    TrustedSums,
+    rank_edges,
+)
+
+if TYPE_CHECKING:
+    from comt.agent.agent import Agent
+
+_EDGES = rank_edges()
+
+
+def _counted(values: Array) -> Array:
+    """Count each column of values on the grid of ranks; returns (columns, bins)."""
+    bins = np.searchsorted(_EDGES, values, side="right")
+    bins += RANK_BINS * np.arange(values.shape[1])
+    counts = np.bincount(bins.ravel(), minlength=RANK_BINS * values.shape[1])
+    return counts.reshape(values.shape[1], RANK_BINS).astype(np.float64)
+
+
+def _joint(features: Array, targets: Array) -> Array:
+    return np.column_stack([features, targets])
+
+
+def _inside(preparation: Preparation, features: Array) -> Array:
+    """Return the features without the constant column."""
+    return features[:, : len(preparation.center)]
+
+
+def _both_signs(values: Array) -> Array:
+    return np.hstack([values, np.abs(values)])
+
+
+@compute.register(MomentsByAgent)
+def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> Answer:
+    prepared = agent.prepared(query.preparation)
+    arrays = {name: np.zeros(shape) for name, shape in query.shapes().items()}
+    slot = query.slot(agent.name)
+    for features, targets in prepared.blocks():
+        joint, inside = _joint(features, targets), _inside(query.preparation, features)
+        moments = joint.T @ joint
+        arrays["moments"][slot] += moments
+        capped = (np.abs(inside) >= CAP).any(axis=1)
+        arrays["whole"][slot] += moments - joint[capped].T @ joint[capped] if capped.any() else moments
+        arrays["whole_rows"][slot] += len(targets) - np.count_nonzero(capped)
+        arrays["columns"][slot] += _counted(_both_signs(_joint(inside, targets)))
+    arrays["rows"][slot] += prepared.n_rows
+    features, targets = prepared.trusted
+    inside = _inside(query.preparation, features)
+    folds = fold_of(features, targets, query.n_folds)
+    for fold in range(query.n_folds):
+        joint = _joint(features, targets)[folds == fold]
+        arrays["trusted"][fold] += joint.T @ joint
+        arrays["trusted_rows"][fold] += len(joint)
+    arrays["trusted_whole_rows"] += np.count_nonzero((np.abs(inside) < CAP).all(axis=1))
+    arrays["trusted_columns"] += _counted(_both_signs(_joint(inside, targets)))
+    trusted = int(arrays["trusted_rows"][arrays["trusted_rows"] > 0].min(initial=len(targets)))
+    return Answer(arrays, {name: trusted if name.startswith("trusted") else prepared.n_rows for name in arrays})
+
+
+def _statistics(query: RankCounts, index: int, features: Array, targets: Array) -> Array:
+    predicted = features @ query.theta[index]
+    error = targets - predicted
+    size = np.abs(_inside(query.preparation, features)).mean(axis=1)
+    return np.column_stack([np.abs(error), error * predicted, size, error, error * (features @ query.towards[index])])
+
+
+@compute.register(RankCounts)
+def _rank_counts(query: RankCounts, agent: Agent) -> Answer:
+    prepared = agent.prepared(query.preparation)
+    arrays = {name: np.zeros(shape) for name, shape in query.shapes().items()}
+    weights = query.weights[:, query.slot(agent.name)]
+    for index in np.flatnonzero(weights).tolist():
+        for features, targets in prepared.blocks():
+            arrays["buggy"][index] += weights[index] * _counted(_statistics(query, index, features, targets))
+    features, targets = prepared.trusted
+    folds = fold_of(features, targets, query.n_folds)
+    for index, fold in enumerate(query.fold):
+        chosen = folds == fold if fold >= 0 else slice(None)
+        arrays["trusted"][index] += _counted(_statistics(query, index, features[chosen], targets[chosen]))
+    return Answer(arrays, {"buggy": prepared.n_rows, "trusted": len(prepared.trusted[1])})
+
+
+@compute.register(RobustMoments)
+def _robust_moments(query: RobustMoments, agent: Agent) -> Answer:
+    prepared = agent.prepared(query.preparation)
+    arrays = {name: np.zeros(shape) for name, shape in query.shapes().items()}
+    for features, targets in prepared.part(query.thin):
+        joint = _joint(features, targets)
+        errors = np.abs(targets[:, None] - features @ query.theta.T) / query.limit
+        for index, error in enumerate(errors.T):
+            fitting = error < 1.0
+            kept = joint[fitting]
+            weight = (1.0 - error[fitting] ** 2) ** 2 if query.smooth[index] else np.ones(len(kept))
+            arrays["moments"][index] += (kept * weight[:, None]).T @ kept
+            arrays["rows"][index] += weight.sum()
+    fewest = int(arrays["rows"][arrays["rows"] > 0].min(initial=prepared.n_rows))
+    return Answer(arrays, dict.fromkeys(arrays, fewest))
+
+
+@compute.register(ErrorCounts)
+def _error_counts(query: ErrorCounts, agent: Agent) -> Answer:
+    prepared = agent.prepared(query.preparation)
+    counts = np.zeros(query.shapes()["counts"])
+    for features, targets in prepared.part(query.thin):
+        counts += _counted(np.abs(targets[:, None] - features @ query.theta.T))
+    return Answer({"counts": counts}, {"counts": prepared.n_rows})
+
+
+@compute.register(NoisyLabelSums)
+def _noisy_label_sums(query: NoisyLabelSums, agent: Agent) -> Answer:
+    prepared = agent.prepared(query.preparation)
+    arrays = {name: np.zeros(shape) for name, shape in query.shapes().items()}
+    slot = query.slot(agent.name)
+    weights = query.weights[:, slot]
+    taking_part = np.flatnonzero(weights)
+    for features, targets in prepared.part(query.thin):
+        scores = features @ query.theta[taking_part].T
+        for column, index in enumerate(taking_part):
+            weight, positive = abs(weights[index]), expit(scores[:, column])
+            labels = targets * np.sign(weights[index])
+            if query.flips is None:
+                value = _log1pexp(-labels * scores[:, column])
+                slope = positive - (labels > 0)
+            else:
+                value, right = _posterior(positive, labels > 0, query.flips[index, slot])
+                slope = positive - right
+                given = labels > 0
+                arrays["right"][index, slot] += (
+                    right.sum(),
+                    right[~given].sum(),
+                    (1 - right).sum(),
+                    (1 - right[given]).sum(),
+                )
+            arrays["value"][index] += weight * value.sum()
+            arrays["slope"][index] += weight * (slope @ features)
+            arrays["bend"][index] += weight * (features * (positive * (1 - positive))[:, None]).T @ features
+            arrays["rows"][index] += weight * len(targets)
+    return Answer(arrays, dict.fromkeys(arrays, prepared.n_rows))
+
+
+def _log1pexp(values: Array) -> Array:
+    return np.maximum(values, 0.0) + np.log1p(np.exp(-np.abs(values)))
+
+
+def _posterior(positive: Array, given: Array, flips: Array) -> tuple[Array, Array]:
+    """Return −log P(given label) and P(right label is +1 | given label) under flip rates."""
+    right_positive = positive * np.where(given, 1.0 - flips[0], flips[0])
+    right_negative = (1.0 - positive) * np.where(given, flips[1], 1.0 - flips[1])
+    total = np.maximum(right_positive + right_negative, 1e-300)
+    return -np.log(total), right_positive / total
+
+
+@compute.register(TrustedSums)
+def _trusted_sums(query: TrustedSums, agent: Agent) -> Answer:
+    features, targets = agent.prepared(query.preparation).trusted
+    loss = query.problem().loss
+    arrays = {name: np.zeros(shape) for name, shape in query.shapes().items()}
+    scores = features @ query.theta.T
+    for index, score in enumerate(scores.T):
+        arrays["value"][index] += loss.value(score, targets).sum()
+        arrays["slope"][index] += loss.slope(score, targets) @ features
+        arrays["bend"][index] += (features * loss.bend(score, targets)[:, None]).T @ features
+    arrays["rows"] += len(targets)
+    return Answer(arrays, dict.fromkeys(arrays, len(targets)))

@@ -1,0 +1,1 @@
+"""Attacks on what a coordinator sees, to be run against ourselves. Simulations hold all rows at once, and say so."""

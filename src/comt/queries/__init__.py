@@ -1,0 +1,71 @@
+"""THE VOCABULARY: every question a server may ask, and the exact shape, meaning and limits of every answer.
+
+A query is broadcast to all agents; each answers with arrays that are *sums over its rows*; only their sum over agents is
+used. Queries carry everything an agent needs (the preparation of the features included), so an agent keeps nothing
+between rounds, with one exception that says so: :class:`ProximalStep` of Algorithm 1.
+
+A query carries a batch of B models, so that a whole path of parameters costs the rounds of one fit.
+"""
+
+from __future__ import annotations
+
+from comt.queries.base import MAX_ANSWER_BYTES, MAX_BATCH, MAX_FEATURES, Answer, ModelQuery, Query, Totals
+from comt.queries.choosing import (
+    RANK_BINS,
+    RANK_STATISTICS,
+    ErrorCounts,
+    MomentsByAgent,
+    NoisyLabelSums,
+    RankCounts,
+    RobustMoments,
+    SlotQuery,
+    TrustedSums,
+    rank_edges,
+)
+from comt.queries.columns import COARSE_BINS, COARSE_SIDE, OCTAVES, Histogram, Spread, coarse_edges
+from comt.queries.solving import (
+    Curvature,
+    CurvatureTimes,
+    DualSums,
+    Keep,
+    ProximalStep,
+    ResidualScale,
+    ScoreHistogram,
+    SubsetSum,
+    TrustedScore,
+)
+
+__all__ = [
+    "COARSE_BINS",
+    "COARSE_SIDE",
+    "MAX_ANSWER_BYTES",
+    "MAX_BATCH",
+    "MAX_FEATURES",
+    "OCTAVES",
+    "RANK_BINS",
+    "RANK_STATISTICS",
+    "Answer",
+    "Curvature",
+    "CurvatureTimes",
+    "DualSums",
+    "ErrorCounts",
+    "Histogram",
+    "Keep",
+    "ModelQuery",
+    "MomentsByAgent",
+    "NoisyLabelSums",
+    "ProximalStep",
+    "Query",
+    "RankCounts",
+    "ResidualScale",
+    "RobustMoments",
+    "ScoreHistogram",
+    "SlotQuery",
+    "Spread",
+    "SubsetSum",
+    "Totals",
+    "TrustedScore",
+    "TrustedSums",
+    "coarse_edges",
+    "rank_edges",
+]

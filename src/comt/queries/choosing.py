@@ -1,0 +1,179 @@
+"""Questions of the automatic choice: moments agent by agent, ranks of trusted rows, robust and noisy-label fits.
+
+Some answers have one slot per agent. Each agent fills its own slot and leaves the others zero, so the sum over agents
+shows the agents one by one: sums over an agent's rows, never a row. A data holder's policy may refuse these questions
+(``Policy.by_agent``); the automatic choice then treats the federation as one agent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comt.errors import ProtocolError
+from comt.problem import Array
+from comt.queries.base import ModelQuery, check_batch
+
+#: the public grid on which ranks are taken: symmetric, fine around zero, logarithmic far out (in prepared units)
+RANK_BINS = 320
+#: what a row is ranked by under a model: |e|, e·(x·θ), mean |z|, e, e·(x·towards)
+RANK_STATISTICS = 5
+
+
+def rank_edges() -> Array:
+    """Return the inner edges (RANK_BINS − 1) of the public grid of ranks."""
+    reach = float(np.arcsinh(400.0 / 0.05))
+    return 0.05 * np.sinh(np.linspace(-reach, reach, RANK_BINS - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotQuery(ModelQuery):
+    """What questions with slots share: the names of the agents, in the order of the slots."""
+
+    agents: tuple[str, ...]
+
+    def slot(self, agent: str) -> int:
+        """Return the slot of an agent."""
+        if agent not in self.agents:
+            raise ProtocolError(
+                f"agent {agent} has no slot in the question '{self.purpose}'; start the training again."
+            )
+        return self.agents.index(agent)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentsByAgent(SlotQuery):
+    """Second moments of (x, y) of every agent's buggy rows, of its rows without a capped cell, and of trusted folds.
+
+    ``columns`` counts how often each column (the target is the last), and its absolute value, falls into each bin of
+    the grid of ranks.
+    """
+
+    purpose: ClassVar[str] = "moments agent by agent"
+    n_folds: int
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Matrices over (x, y): one per agent, one per fold."""
+        agents, side, columns = len(self.agents), self.preparation.width + 1, len(self.preparation.center) + 1
+        return {
+            "moments": (agents, side, side),
+            "rows": (agents,),
+            "whole": (agents, side, side),
+            "whole_rows": (agents,),
+            "columns": (agents, 2 * columns, RANK_BINS),
+            "trusted": (self.n_folds, side, side),
+            "trusted_rows": (self.n_folds,),
+            "trusted_whole_rows": (),
+            "trusted_columns": (2 * columns, RANK_BINS),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankCounts(SlotQuery):
+    """How buggy and trusted rows spread over the grid of ranks, by the RANK_STATISTICS of each of B models.
+
+    Buggy rows of agent k count ``weights[b, k]`` times in member b; of the trusted rows only fold ``fold[b]`` is counted
+    (−1: all).
+    """
+
+    purpose: ClassVar[str] = "ranks under models"
+    theta: Array  # (B, p)
+    towards: Array  # (B, p)
+    weights: Array  # (B, K)
+    fold: NDArray[np.int64]  # (B,)
+    n_folds: int
+
+    def __post_init__(self) -> None:
+        check_batch(self.theta, "theta")
+        check_batch(self.towards, "towards")
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Counts per model, statistic and bin."""
+        shape = (len(self.theta), RANK_STATISTICS, RANK_BINS)
+        return {"buggy": shape, "trusted": shape}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobustMoments(ModelQuery):
+    """Second moments of (x, y) over rows that fit model b: |e| below ``limit[b]``, or weighted by (1 − (e/limit)²)²."""
+
+    purpose: ClassVar[str] = "moments of rows that fit"
+    theta: Array  # (B, p)
+    limit: Array  # (B,)
+    smooth: NDArray[np.bool_]  # (B,)
+    thin: int = 1
+
+    def __post_init__(self) -> None:
+        check_batch(self.theta, "theta")
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """One matrix and one (weighted) count per model."""
+        side = self.preparation.width + 1
+        return {"moments": (len(self.theta), side, side), "rows": (len(self.theta),)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorCounts(ModelQuery):
+    """How many buggy rows have an error |e| in each bin of the grid of ranks, for B models."""
+
+    purpose: ClassVar[str] = "histogram of errors"
+    theta: Array  # (B, p)
+    thin: int = 1
+
+    def __post_init__(self) -> None:
+        check_batch(self.theta, "theta")
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Counts per model."""
+        return {"counts": (len(self.theta), RANK_BINS)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyLabelSums(SlotQuery):
+    """Value, slope and bend of the logistic loss of B models over buggy rows, agent k weighted by ``weights[b, k]``.
+
+    A negative weight reverses the agent's labels. With ``flips`` the labels of agent k are taken to be wrong with
+    probability flips[b, k, 0] where the right label is +1, and flips[b, k, 1] where it is −1; ``right`` then returns, per
+    agent, Σ P(right label +1), Σ P(right +1, given −1), Σ P(right −1), Σ P(right −1, given +1).
+    """
+
+    purpose: ClassVar[str] = "noisy-label sums at models"
+    theta: Array  # (B, p)
+    weights: Array  # (B, K)
+    flips: Array | None = None  # (B, K, 2)
+    thin: int = 1
+
+    def __post_init__(self) -> None:
+        check_batch(self.theta, "theta")
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Per model; ``right`` per model and agent."""
+        batch, width = self.theta.shape
+        shapes: dict[str, tuple[int, ...]] = {
+            "value": (batch,),
+            "slope": (batch, width),
+            "bend": (batch, width, width),
+            "rows": (batch,),
+        }
+        if self.flips is not None:
+            shapes["right"] = (batch, len(self.agents), 4)
+        return shapes
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustedSums(ModelQuery):
+    """Value, slope and bend of the loss of B models over the trusted rows."""
+
+    purpose: ClassVar[str] = "trusted sums at models"
+    theta: Array  # (B, p)
+
+    def __post_init__(self) -> None:
+        check_batch(self.theta, "theta")
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Per model."""
+        batch, width = self.theta.shape
+        return {"value": (batch,), "slope": (batch, width), "bend": (batch, width, width), "rows": (batch,)}

@@ -1,0 +1,37 @@
+"""The measurements of masks and noise run, on sizes that take no time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from comt.agent.noise import Noise, multiplier_for
+from comt.bench import masking, privacy_cost
+
+
+def test_masks_are_measured(tmp_path):
+    (path,) = masking.run(tmp_path, rounds=2, sizes=[(3, 3)])
+    *_, line = path.read_text().splitlines()
+    assert line.startswith("| 3 | 3 |")
+    assert float(line.split("|")[-2]) < 1e-12
+
+
+def test_noise_costs_accuracy_and_few_rounds_cost_less(monkeypatch):
+    monkeypatch.setattr(privacy_cost, "PAPER_ROUNDS", 150)
+    features, targets, *test = privacy_cost.draw(0)
+    exact = privacy_cost.fit(features, targets, 15, None)
+    few, many = (
+        privacy_cost.fit(features, targets, rounds, Noise(multiplier_for(1.0, 1e-6, rounds), 4.0, 1.0, max_epsilon=2.0))
+        for rounds in (15, 150)
+    )
+    cosine = few @ exact / np.linalg.norm(few) / np.linalg.norm(exact)
+    assert cosine > 0.95
+    assert privacy_cost.accuracy(exact, *test) > 0.75
+    assert privacy_cost.accuracy(few, *test) > privacy_cost.accuracy(many, *test) - 0.01
+
+
+def test_the_figure_is_drawn_from_the_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(privacy_cost, "EPSILONS", (1.0, 10.0))
+    lines = ["seed,rounds,epsilon,multiplier,accuracy", "0,0,inf,0,0.8"]
+    lines += [f"0,{rounds},{epsilon},1,0.7" for rounds in (15, 1500) for epsilon in (1, 10)]
+    (tmp_path / privacy_cost.TABLE).write_text("\n".join(lines) + "\n")
+    assert privacy_cost.draw_figure(tmp_path).stat().st_size > 10_000

@@ -1,0 +1,132 @@
+"""Sums of fixed-point numbers: exact to the stated bound, the same in any order, never wrapped around."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from comt.errors import ProtocolError, RangeError
+from comt.masking.fixed_point import DEFAULT_SCALE, Layout, add, subtract
+
+LIMIT = 2.0**62
+
+
+def total_of(parts, scale=DEFAULT_SCALE, order=None):
+    layout = Layout({"x": parts[0].shape}, {"x": scale} if scale != DEFAULT_SCALE else {}, len(parts))
+    words = [layout.encode({"x": part}) for part in parts]
+    total = np.zeros_like(words[0])
+    for index in order if order is not None else range(len(parts)):
+        add(total, words[index])
+    return layout.decode(total)["x"]
+
+
+magnitudes = st.one_of(
+    st.floats(-LIMIT / 9, LIMIT / 9, allow_nan=False),
+    st.sampled_from(
+        [0.0, 0.5, -0.5, 1.0, -1.0, 2e11, -2e11, 2.0**-64, -(2.0**-65), 5e-324, 0.49999999999999994, -1e-18]
+    ),
+)
+
+
+@given(st.lists(st.lists(magnitudes, min_size=4, max_size=4), min_size=1, max_size=8))
+def test_the_error_bound_holds_for_adversarial_magnitudes(values):
+    parts = [np.array(value) for value in values]
+    found = total_of(parts)
+    for column in range(4):
+        exact = sum((Fraction(float(part[column])) for part in parts), Fraction(0))
+        bound = Fraction(len(parts), 2) / 2**DEFAULT_SCALE + abs(exact) / 2**51
+        assert abs(Fraction(float(found[column])) - exact) <= bound
+
+
+@given(st.lists(magnitudes, min_size=2, max_size=6), st.randoms(use_true_random=False))
+def test_bits_do_not_depend_on_the_order(values, random):
+    parts = [np.array([value, -value, 1.0]) for value in values]
+    order = list(range(len(parts)))
+    reference = total_of(parts)
+    random.shuffle(order)
+    np.testing.assert_array_equal(total_of(parts, order=order), reference)
+
+
+@pytest.mark.parametrize(
+    "value", [2.0**63, -(2.0**63), 2.0**63 - 1024, 2.0**64, -(2.0**64), 2.0**64 + 4096, -3.0, 3.0, 0.0]
+)
+def test_every_carry_between_the_words(value):
+    """At scale 0 the integer is the value itself, so both words can be read."""
+    layout = Layout({"x": (1,)}, {"x": 0}, 1)
+    words = layout.encode({"x": np.array([value])})
+    assert int(words[0, 0]) + (int(words[1, 0]) << 64) == int(value) % 2**128
+    assert layout.decode(words)["x"][0] == value
+
+
+def test_small_terms_survive_large_ones():
+    """A column × 1000 beside others: 2e11 and 1e-3 in one sum."""
+    parts = [np.array([2e11]), np.array([1e-3]), np.array([-2e11])]
+    assert total_of(parts)[0] == pytest.approx(1e-3, rel=1e-15)
+
+
+def test_adding_and_subtracting_undo_each_other():
+    rng = np.random.default_rng(0)
+    words, mask = (rng.integers(0, 2**64, size=(2, 1000), dtype=np.uint64) for _ in range(2))
+    masked = words.copy()
+    add(masked, mask)
+    expected = [
+        (int(a) + (int(b) << 64) + int(c) + (int(d) << 64)) % 2**128 for a, b, c, d in zip(*words, *mask, strict=True)
+    ]
+    assert [int(a) + (int(b) << 64) for a, b in zip(*masked, strict=True)] == expected
+    subtract(masked, mask)
+    np.testing.assert_array_equal(masked, words)
+
+
+@pytest.mark.parametrize("terms", [1, 3, 100])
+def test_what_could_wrap_around_is_refused(terms):
+    layout = Layout({"fine": (1,), "large": (2,)}, {}, terms)
+    just = LIMIT / terms
+    layout.encode({"fine": np.ones(1), "large": np.array([0.0, -np.nextafter(just, 0.0)])})
+    for value in (just, -just, 1e300, -1e308):
+        with pytest.raises(RangeError, match="'large'") as caught:
+            layout.encode({"fine": np.ones(1), "large": np.array([0.0, value])})
+        assert caught.value.array == "large"
+
+
+def test_the_largest_that_passes_does_not_wrap():
+    value = np.nextafter(LIMIT / 4, 0.0)
+    assert total_of([np.array([value])] * 4)[0] == pytest.approx(4 * value, rel=1e-15)
+
+
+def test_a_coarser_scale_takes_larger_numbers():
+    assert total_of([np.array([3e30, 1.0])] * 2, scale=0)[0] == pytest.approx(6e30, rel=1e-15)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_refused(value):
+    with pytest.raises(ProtocolError, match="not finite"):
+        Layout({"x": (2,)}, {}, 2).encode({"x": np.array([1.0, value])})
+
+
+def test_a_sum_out_of_range_is_refused():
+    """A site that encodes more than it may is noticed, not believed."""
+    words = np.zeros((2, 1), dtype=np.uint64)
+    words[1] = 2**62
+    with pytest.raises(ProtocolError, match="out of range"):
+        Layout({"x": (1,)}, {}, 2).decode(words)
+
+
+@pytest.mark.parametrize(("scales", "terms"), [({"x": 10_000}, 2), ({"x": -10_000}, 2), ({"y": 1}, 2), ({}, 0)])
+def test_absurd_scales_are_refused(scales, terms):
+    with pytest.raises(ProtocolError):
+        Layout({"x": (1,)}, scales, terms)
+
+
+def test_one_half_of_a_symmetric_matrix_travels():
+    rng = np.random.default_rng(1)
+    matrix = rng.normal(size=(2, 5, 5))
+    matrix = matrix + matrix.transpose(0, 2, 1)
+    layout = Layout({"weight_xx": (2, 5, 5), "x": (3,)}, {}, 2)
+    assert layout.length == 2 * 15 + 3
+    found = layout.decode(layout.encode({"weight_xx": matrix, "x": np.arange(3.0)}))
+    np.testing.assert_allclose(found["weight_xx"], matrix, rtol=1e-15, atol=1e-19)
+    np.testing.assert_array_equal(found["x"], np.arange(3.0))
