@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 from pathlib import Path
 
@@ -16,16 +15,11 @@ from comt.agent.site_config import FILE
 from comt.federation.flare import kits, processes
 from comt.federation.flare.follow import Patience, follow
 from comt.federation.flare.operator import Operator
-from comt.server.coordinator import MODEL, PROGRESS, RESULT, Request
-from comt.server.flare_coordinator import TRAININGS, FlareCoordinator
+from comt.one_machine import free_port
+from comt.server.coordinator import MODEL, PROGRESS, RESULT, TRAININGS, Request
+from comt.server.flare_coordinator import FlareCoordinator
 
 HERE = str(Path(__file__).parent)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Deployment:

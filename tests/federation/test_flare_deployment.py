@@ -17,13 +17,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from deployment import HERE, Deployment, free_port, left_running
+from deployment import HERE, Deployment, left_running
 from sites_in_process import agents_of, site_files
 
 from comt import CoMTRegressor, load
 from comt.agent import Policy
 from comt.federation.flare import kits, processes
 from comt.federation.flare.operator import Operator
+from comt.one_machine import free_port
 
 pytestmark = pytest.mark.slow
 

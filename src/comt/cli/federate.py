@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import secrets
 import shutil
-import socket
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-#: seconds for all processes to be there
-READY = 120.0
 
 
 def add_parser(commands: Any) -> None:
@@ -102,49 +97,29 @@ def _deal_out(folder: Path, n_sites: int) -> list[Path]:
 
 
 def _run(options: argparse.Namespace, folder: Path, files: Sequence[Path], parameters: dict[str, Any]) -> int:
-    from comt.agent.site_config import FILE, SiteConfig
-    from comt.cli.train import finish, follow_training, printer
-    from comt.federation.flare import kits, processes
-    from comt.federation.flare.operator import Operator
-    from comt.server.coordinator import Request
-    from comt.server.flare_coordinator import TRAININGS
+    from comt.agent.site_config import SiteConfig
+    from comt.cli.train import finish, printer
+    from comt.one_machine import OneMachine
 
     started = time.monotonic()
 
     def say(text: str) -> None:
         print(f"[{time.monotonic() - started:4.1f} s] {text}", file=sys.stderr, flush=True)
 
-    names = tuple(file.stem for file in files)
-    home = folder / "federation"
-    kits.create_central(kits.Description("local", "localhost", _free_port(), names), home)
-    for name, file in zip(names, files, strict=True):
-        config = SiteConfig(
-            file.resolve(), options.target, options.trusted, tuple(options.drop), folder / "results" / name
+    sites = {
+        file.stem: SiteConfig(
+            file.resolve(), options.target, options.trusted, tuple(options.drop), folder / "results" / file.stem
         )
-        config.save(home / "sites" / name / "local" / FILE)
-    say(f"created a federation of {len(names)} sites: certificates, keys and kits in {home}")
-    training = home / "coordinator" / TRAININGS / secrets.token_hex(8)
-    running = []
-    try:
-        for place in (home / "coordinator", *(home / "sites" / name for name in names)):
-            running += [processes.start(place, folder / f"{place.name}.log")]
-        with Operator(home, READY) as operator:
-            present = operator.wait_for(len(names), READY)
-            say(f"connected over mutual TLS: {', '.join(present)}")
-            training.mkdir(parents=True)
-            Request(training.name, options.task, parameters, min_sites=len(names)).save(training)
-            result = follow_training(operator, training, 600.0, printer(sys.stderr))
-            say("trained")
-    finally:
-        processes.stop(running)
-        say("stopped all processes")
+        for file in files
+    }
+    federation = OneMachine(folder, sites)
+    say(f"created a federation of {len(sites)} sites: certificates, keys and kits in {federation.home}")
+    with federation:
+        say(f"connected over mutual TLS: {', '.join(federation.present)}")
+        result, training = federation.train(options.task, parameters, show=printer(sys.stderr))
+        say("trained")
+    say("stopped all processes")
     code = finish(result, training, folder / "run", as_json=options.json)
     if options.out is None and not options.json:
         print("Everything was in a temporary folder, which is gone; keep it with --out FOLDER.")
     return code
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -52,8 +52,7 @@ def run(options: argparse.Namespace) -> int:
     """Submit, follow, copy what came out."""
     from comt.errors import InputError
     from comt.federation.flare.operator import Operator
-    from comt.server.coordinator import Request
-    from comt.server.flare_coordinator import TRAININGS
+    from comt.server.coordinator import TRAININGS, Request
 
     coordinator = options.federation / "coordinator"
     if not coordinator.is_dir():

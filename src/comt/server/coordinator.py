@@ -30,6 +30,8 @@ from comt.settings import check_settings
 
 REQUEST, PROGRESS, RESULT = "request.json", "progress.jsonl", "result.json"
 MODEL, CHECKPOINT = "model.json", "checkpoint.bin"
+#: folder of a coordinator's kit that holds one folder per training
+TRAININGS = "trainings"
 _LOSS: dict[Task, LossName] = {"regression": "squared", "classification": "logistic"}
 #: fewer trusted rows than this do not tell how far off a right row may be
 ENOUGH_TRUSTED = 10

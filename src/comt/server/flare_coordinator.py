@@ -9,10 +9,7 @@ from nvflare.collab import collab
 
 from comt.errors import ProtocolError
 from comt.federation.flare.transport import CollabTransport
-from comt.server.coordinator import Request, coordinate
-
-#: folder of a coordinator's kit that holds one folder per training
-TRAININGS = "trainings"
+from comt.server.coordinator import TRAININGS, Request, coordinate
 
 
 class FlareCoordinator:
