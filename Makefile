@@ -6,12 +6,13 @@ STAMP := $(VENV)/.installed
 # one BLAS thread per process: agents run side by side, and timings stay comparable
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow lint docs bench clean
+.PHONY: help demo test test-slow browser lint docs bench clean
 
 help:
 	@echo "make demo       train on embedded data at five agents and compare (under 20 seconds)"
 	@echo "make test       the test suite (under 8 minutes)"
-	@echo "make test-slow  examples and other slow tests"
+	@echo "make test-slow  reports in a browser, examples and other slow tests"
+	@echo "make browser    install Debian's Chromium for them if it is missing"
 	@echo "make lint       ruff, mypy, import contracts"
 	@echo "make docs       build the documentation, warnings are errors"
 	@echo "make bench      speed against scikit-learn, as ratios"
@@ -28,7 +29,11 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -m "not slow" -n 2
 
-test-slow: $(STAMP)
+# Chromium for the tests of the reports
+browser:
+	.ci/browser
+
+test-slow: $(STAMP) browser
 	$(BIN)/python -m pytest -m slow
 
 lint: $(STAMP)

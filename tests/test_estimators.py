@@ -47,9 +47,9 @@ def test_scikit_learn_accepts_the_estimators(estimator, check):
 
 def test_public_names_and_a_light_import():
     assert sorted(comt.__all__) == [
-        *("Agent", "ArrayRows", "CoMTClassifier", "CoMTRegressor", "ComtError", "ConvergenceError", "FileRows"),
-        *("GateError", "InputError", "Ledger", "Policy", "SelectionWarning", "SparsityWarning", "TrustedKFold"),
-        *("load", "selection_curve"),
+        *("Agent", "ArrayRows", "CoMTClassifier", "CoMTRegressor", "ComtError", "ConvergenceError", "Decision"),
+        *("FileRows", "GateError", "InputError", "Ledger", "Policy", "Reviews", "SelectionWarning", "SparsityWarning"),
+        *("TableRows", "TrustedKFold", "load", "selection_curve"),
     ]
     for name in comt.__all__:
         assert getattr(comt, name) is not None

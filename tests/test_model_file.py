@@ -157,7 +157,10 @@ class Bomb:
         (lambda content: b"[" * 100_000, "is not JSON"),
         (lambda content: b"[1]", "no model of CoMT"),
         (damaged(format="other"), "no model of CoMT"),
-        (damaged(format_version=2), "format_version 2 where 1 is known"),
+        (damaged(format_version=3), "format_version 3 where 1 to 2 are known"),
+        (damaged(format_version=0), "format_version 0"),
+        (damaged(schema=7), "no dict"),
+        (damaged(schema={"target": "y", "columns": []}), "not the columns of the model"),
         (damaged(format_version=True), "format_version True"),
         (damaged(format_version="1"), "format_version '1'"),
         (lambda content: json.dumps({k: v for k, v in content.items() if k != "theta"}).encode(), "'theta' is missing"),
@@ -194,3 +197,13 @@ def test_a_missing_file_is_refused(tmp_path):
     for path in (tmp_path / "none.json", tmp_path):
         with pytest.raises(InputError, match="cannot be read"):
             comt.load(path)
+
+
+def test_a_notebook_shows_the_model_and_runs_nothing(tmp_path):
+    model, X = fitted(CoMTRegressor)
+    model.fit(X.rename(columns={"row": "<script>alert(1)</script>"}), X["score"])
+    model.save(tmp_path / "model.json")
+    html = comt.load(tmp_path / "model.json")._repr_html_()
+    assert "regression" in html
+    assert "&lt;script&gt;" in html
+    assert "<script" not in html

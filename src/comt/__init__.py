@@ -9,12 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from comt.agent import Agent, ArrayRows, FileRows, Ledger, Policy
+    from comt.agent import Agent, ArrayRows, FileRows, Ledger, Policy, TableRows
     from comt.curves import selection_curve
     from comt.errors import ComtError, ConvergenceError, GateError, InputError, SelectionWarning, SparsityWarning
     from comt.estimators import CoMTClassifier, CoMTRegressor
     from comt.model_file import load
     from comt.model_selection import TrustedKFold
+    from comt.reviews import Decision, Reviews
 
 __version__ = "0.1.0"
 
@@ -25,13 +26,16 @@ _HOMES = {
     "CoMTRegressor": "comt.estimators",
     "ComtError": "comt.errors",
     "ConvergenceError": "comt.errors",
+    "Decision": "comt.reviews",
     "FileRows": "comt.agent",
     "GateError": "comt.errors",
     "InputError": "comt.errors",
     "Ledger": "comt.agent",
     "Policy": "comt.agent",
+    "Reviews": "comt.reviews",
     "SelectionWarning": "comt.errors",
     "SparsityWarning": "comt.errors",
+    "TableRows": "comt.agent",
     "TrustedKFold": "comt.model_selection",
     "load": "comt.model_file",
     "selection_curve": "comt.curves",
@@ -44,13 +48,16 @@ __all__ = [
     "CoMTRegressor",
     "ComtError",
     "ConvergenceError",
+    "Decision",
     "FileRows",
     "GateError",
     "InputError",
     "Ledger",
     "Policy",
+    "Reviews",
     "SelectionWarning",
     "SparsityWarning",
+    "TableRows",
     "TrustedKFold",
     "load",
     "selection_curve",

@@ -10,7 +10,7 @@ import hashlib
 import math
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -95,8 +95,12 @@ class Finish:
 
 @dataclass(frozen=True, kw_only=True)
 class Sealed:
-    """Messages of secure summation (:mod:`comt.masking.messages`), one for each site; a site reads its own."""
+    """Messages of secure summation (:mod:`comt.masking.messages`), one for each site; a site reads its own.
 
+    What is the same for all of them stands once, under no name.
+    """
+
+    EVERYBODY: ClassVar[str] = ""
     training: str
     messages: dict[str, bytes]
     seconds: float = 60.0

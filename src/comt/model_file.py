@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +17,16 @@ from comt.errors import InputError
 from comt.losses import get_loss
 from comt.preparation import Preparation
 from comt.problem import Array
+from comt.schema import Column, Schema
+from comt.writing import write_whole
 
 if TYPE_CHECKING:
     from comt.agent import Agent
     from comt.server.training import Training
 
 FORMAT = "comt-model"
-FORMAT_VERSION = 1
+#: version 1 had no schema: its models take numbers only
+FORMAT_VERSION = 2
 #: how numbers that JSON does not know are written
 _NOT_FINITE = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
 #: parameters of an estimator that say nothing about its model
@@ -51,12 +52,15 @@ class TaughtModel:
     r: Array
     parameters: dict[str, Any]
     provenance: dict[str, Any]
+    #: how the columns of a table become the features; None: features are given as they are
+    schema: Schema | None = None
 
     @classmethod
     def of(cls, estimator: Any, training: Training, agents: Iterable[Agent]) -> TaughtModel:
         """Take the model out of a fitted estimator."""
         columns = getattr(estimator, "feature_names_in_", None)
         classes = getattr(estimator, "classes_", None)
+        agents = list(agents)
         counts = [(agent.name, agent.rows.n_rows, len(agent.rows.trusted()[1])) for agent in agents]
         return cls(
             task="regression" if classes is None else "classification",
@@ -82,12 +86,16 @@ class TaughtModel:
                 "solver": estimator.solver_,
                 "selected_fraction": float(estimator.selected_fraction_),
             },
+            schema=_schema_of(estimator, training.preparation, agents),
         )
 
     def decision_function(self, X: Any) -> Array:
         """Return coef·x + intercept of every row: the log-odds of ``classes[1]``, or the predicted target."""
-        features = self._features(X)
-        return self.preparation.predict(features, self.theta, self.coef, self.intercept)
+        if self.schema is not None and (hasattr(X, "columns") or not self.schema.plain):
+            if not hasattr(X, "columns"):
+                raise InputError("the model takes tables with named columns, not arrays; pass a pandas DataFrame.")
+            return self.decision_of(self.schema.cells(X))
+        return self._score(self._features(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels or targets; of a table the columns are taken by name, whatever their order."""
@@ -112,21 +120,30 @@ class TaughtModel:
         return np.column_stack([1.0 - positive, positive])
 
     def to_sklearn(self) -> Any:
-        """Return a plain, fitted ``Ridge`` or ``LogisticRegression`` that predicts the same without CoMT."""
-        from sklearn.linear_model import LogisticRegression, Ridge
+        """Return a plain, fitted scikit-learn model that predicts the same without CoMT.
 
-        fit_intercept = bool(self.parameters.get("fit_intercept", True))
-        if self.classes is None:
-            model = Ridge(fit_intercept=fit_intercept)
-            model.coef_, model.intercept_ = self.coef.copy(), self.intercept
-        else:
-            model = LogisticRegression(fit_intercept=fit_intercept)
-            model.coef_, model.intercept_ = self.coef[None, :].copy(), np.array([self.intercept])
-            model.classes_ = np.array(self.classes)
-        model.n_features_in_ = len(self.coef)
-        if self.columns is not None:
-            model.feature_names_in_ = np.array(self.columns, dtype=object)
-        return model
+        It is a ``Ridge`` or ``LogisticRegression``, behind a ``ColumnTransformer`` in a ``Pipeline`` if the model was
+        trained on tables (numbers, categories, missing values).
+        """
+        from comt.model_export import to_sklearn
+
+        return to_sklearn(self)
+
+    def _repr_html_(self) -> str:
+        """Show the model in a notebook."""
+        from comt.report import model_html
+
+        names = self.columns or tuple(f"x{i}" for i in range(len(self.coef)))
+        rows = self.provenance.get("rows") or sum(agent["rows"] for agent in self.provenance.get("agents", []))
+        facts = {
+            "columns": len(self.coef) if self.schema is None else len(self.schema.columns),
+            "agents": len(self.provenance.get("agents", [])),
+            "rows": rows,
+            "rounds": self.provenance.get("rounds", "unknown"),
+            "certificate": self.provenance.get("certificate", "unknown"),
+        }
+        title = self.task if self.schema is None else f"{self.task} of {self.schema.target}"
+        return model_html(title, facts, dict(zip(names, self.coef.tolist(), strict=True)))
 
     def save(self, path: str | Path) -> None:
         """Write ``model.json``; an existing file is replaced at once or not at all."""
@@ -140,6 +157,7 @@ class TaughtModel:
             "format_version": FORMAT_VERSION,
             "task": self.task,
             "classes": None if self.classes is None else list(self.classes),
+            "schema": None if self.schema is None else self.schema.to_json(),
             "columns": None if self.columns is None else list(self.columns),
             "coefficients": self.coef.tolist(),
             "intercept": self.intercept,
@@ -177,6 +195,22 @@ class TaughtModel:
             raise InputError(f"X is NaN or infinite in row {row}, column {column}; fill or drop that row.")
         return features
 
+    def decision_of(self, cells: Mapping[str, NDArray[Any]], first_row: int = 0) -> Array:
+        """Return ``decision_function`` of rows given as one array of cells per column (numbers as floats, NaN: missing)."""
+        schema = self.schema or Schema(tuple(Column(name, "number") for name in self.columns or ()))
+        features = schema.encode(cells)
+        wrong = ~np.isfinite(features)
+        if wrong.any():
+            row, column = (int(i) for i in np.argwhere(wrong)[0])
+            raise InputError(
+                f"there is a missing or infinite value in row {first_row + row}, column '{schema.features[column]}'; fill "
+                "it or drop the row."
+            )
+        return self._score(features)
+
+    def _score(self, features: Array) -> Array:
+        return self.preparation.predict(features, self.theta, self.coef, self.intercept)
+
 
 def load(path: str | Path) -> TaughtModel:
     """Read a ``model.json``; nothing in it is executed.
@@ -199,9 +233,10 @@ def load(path: str | Path) -> TaughtModel:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InputError(f"{path} is JSON but no model of CoMT (format '{FORMAT}'); give a model.json.")
     version = content.get("format_version")
-    if type(version) is not int or version != FORMAT_VERSION:
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise InputError(
-            f"{path} has format_version {version!r} where {FORMAT_VERSION} is known; update comt, or save the model again."
+            f"{path} has format_version {version!r} where 1 to {FORMAT_VERSION} are known; update comt, or save the model "
+            "again."
         )
     try:
         return _model(content)
@@ -238,7 +273,32 @@ def _model(content: dict[str, Any]) -> TaughtModel:
         r=_vector(content, "r", preparation.width),
         parameters={name: _decoded(value) for name, value in _part(content, "parameters", dict).items()},
         provenance={name: _decoded(value) for name, value in _part(content, "provenance", dict).items()},
+        schema=_schema(content, len(coef)),
     )
+
+
+def _schema(content: dict[str, Any], width: int) -> Schema | None:
+    given = content["schema"] if content["format_version"] > 1 else None
+    if given is None:
+        return None
+    schema = Schema.from_json(_part(content, "schema", dict))
+    if list(schema.features) != content["columns"] or len(schema.features) != width:
+        raise ValueError("schema: its features are not the columns of the model")
+    return schema
+
+
+def _schema_of(estimator: Any, preparation: Preparation, agents: list[Agent]) -> Schema | None:
+    """Return the schema that agents over tables share; gaps that occur only later become the median, too."""
+    schema: Schema | None = getattr(agents[0].rows, "schema", None) if agents else None
+    if schema is None or not (estimator.standardize and estimator.fit_intercept):  # only then the centre is the median
+        return schema
+    centers = dict(zip(schema.features, preparation.center.tolist(), strict=True))
+
+    def filled(column: Column) -> Column:
+        known = column.kind != "number" or column.fill is not None
+        return column if known else replace(column, fill=centers[column.name])
+
+    return replace(schema, columns=tuple(filled(column) for column in schema.columns))
 
 
 def _part(content: dict[str, Any], name: str, kind: type) -> Any:
@@ -314,16 +374,3 @@ def _decoded(value: Any) -> Any:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file beside its place and rename it, so that nobody ever sees half of it."""
-    draft = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
-    try:
-        with open(draft, "x", encoding="utf-8", newline="") as file:
-            file.write(text)
-        os.replace(draft, path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror}); give another path.") from None
-    finally:
-        draft.unlink(missing_ok=True)

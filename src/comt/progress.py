@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self
+
+Listener = Callable[[dict[str, float]], None]
+_LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Have every round of the trainings in this block reported, as a record of numbers."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
 
 
 class RoundReporter:
@@ -29,6 +45,8 @@ class RoundReporter:
     def round_done(self, record: dict[str, float]) -> None:
         """Report one round."""
         self._rounds += 1
+        if (listener := _LISTENER.get()) is not None:
+            listener(record)
         if self._active:
             self._round.call_on_fit_task_end(estimator=self._estimator, X=self._X, y=self._y)
             self._round = self._begin()

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from comt.agent import Agent, ArrayRows, FileRows, files
+from comt.agent import Agent, ArrayRows, FileRows, formats
 from comt.errors import InputError
 from comt.preparation import Preparation
 from comt.queries import DualSums, Histogram
@@ -50,7 +50,7 @@ def all_sums(agent, loss_name="squared"):
 @pytest.mark.parametrize("mark", ["boolean", "0/1"])
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
 def test_files_give_the_sums_of_arrays(tmp_path, monkeypatch, ending, mark):
-    monkeypatch.setattr(files, "BATCH", 64)  # several batches
+    monkeypatch.setattr(formats, "BATCH", 64)  # several batches
     data = random_data("squared", n=300, d=3, m=20, seed=1)
     table = frame_of(data, np.random.default_rng(0))
     if mark == "0/1":

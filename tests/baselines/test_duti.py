@@ -4,13 +4,16 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.linalg import eigh
+from scipy.optimize import Bounds, minimize
 from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from comt.baselines.base import AgentRows, Array
+from comt.baselines.base import AgentRows, Array, pooled
 from comt.baselines.duti import Duti, repair_path
+from comt.baselines.duti_box_model import minimise_in_box, positive_part
 from comt.baselines.duti_classification import ClassificationRepair, classification_path, fit_shares
 from comt.baselines.duti_regression import RegressionRepair, regression_path
+from comt.baselines.linear import fit_exact
 from comt.errors import InputError
 
 
@@ -179,6 +182,56 @@ def test_hyper_gradient_matches_finite_differences() -> None:
     assert np.abs(exact - numeric).max() < 1e-7 * np.abs(exact).max()
 
 
+def test_curvature_matches_finite_differences() -> None:
+    problem = ClassificationRepair(*classification_rows(n=40, m=6), lambda_w=0.5, inner_tolerance=1e-14)
+    moved = np.random.default_rng(1).uniform(0.1, 0.9, 40)
+    found, step = problem.respond(moved), 1e-5
+    for row in (0, 17):
+        ahead, behind = (problem.respond(moved + sign * step * np.eye(40)[row]).slope for sign in (1, -1))
+        # moving w_i by one unit moves b by y_i x_i
+        numeric = (ahead - behind) / (2 * step)
+        np.testing.assert_allclose(found.curvature @ problem.rows[row], numeric, atol=1e-6 * np.abs(numeric).max())
+
+
+def test_box_model_agrees_with_a_conic_solver() -> None:
+    rng = np.random.default_rng(3)
+    rows, slope = rng.normal(size=(80, 4)), 3 * rng.normal(size=4)
+    curvature = positive_part(np.diag([2.0, 0.5, 0.1, -3.0]))
+    start = rng.uniform(size=80)
+    found = minimise_in_box(rows, start, slope, curvature, 0.7, 1e-8)
+    w = cp.Variable(80)
+    change = rows.T @ (w - start)
+    model = slope @ change + 0.5 * cp.quad_form(change, cp.psd_wrap(curvature)) + 0.7 * cp.sum(w)
+    best = cp.Problem(cp.Minimize(model), [w >= 0, w <= 1]).solve(solver=cp.CLARABEL)
+    reached = rows.T @ (found - start)
+    assert slope @ reached + 0.5 * reached @ curvature @ reached + 0.7 * found.sum() == pytest.approx(best, rel=1e-6)
+    assert ((found >= 0) & (found <= 1)).all()
+
+
+@pytest.mark.parametrize(("seed", "m"), [(0, 20), (1, 20), (2, 3), (3, 8)])  # 3 trusted rows leave concave directions
+def test_repair_reaches_the_optimum_of_a_quasi_newton_solver(seed: int, m: int) -> None:
+    features, labels, *trusted = classification_rows(seed, m=m)
+    labels = np.where(np.random.default_rng(seed).random(300) < 0.3, -labels, labels)
+    problem = ClassificationRepair(features, labels, *trusted, lambda_w=3.0)
+    largest, moved = problem.largest_gamma(), np.zeros(300)
+
+    def quasi_newton(gamma: float, start: Array) -> float:
+        options = {"maxiter": 2000, "maxfun": 5000, "ftol": 1e-14, "gtol": 1e-9 / 300}
+        start, args, box = np.clip(start + 1e-5, 0.0, 1.0 - 1e-5), (gamma,), Bounds(0.0, 1.0)
+        calls = {"args": args, "jac": True, "bounds": box, "options": options}
+        return float(minimize(problem.objective_and_gradient, start, method="L-BFGS-B", **calls).fun)
+
+    for halving in range(1, 7):
+        gamma = largest / 2**halving
+        from_the_same_start = quasi_newton(gamma, moved)
+        moved = problem.solve(gamma, moved)
+        reached = problem.objective_and_gradient(moved, gamma)[0]
+        assert problem.certificate(moved, gamma) <= 1e-5
+        assert quasi_newton(gamma, moved) == pytest.approx(reached, rel=1e-4)
+        # not convex: the two may end in neighbouring valleys
+        assert reached <= from_the_same_start * 1.01
+
+
 def test_original_labels_are_stationary_from_gamma_0_on_only() -> None:
     problem = ClassificationRepair(*classification_rows(), lambda_w=0.3)
     largest = problem.largest_gamma()
@@ -226,7 +279,7 @@ def test_harry_potter_toy(seed: int) -> None:
         lambda_w=100 * 1e-3,
         inner_tolerance=1e-10,
     )
-    path = classification_path(problem, path_points=20, budget=1.0, max_steps=200)
+    path = classification_path(problem, path_points=20, budget=1.0)
     assert roc_auc_score(bugs, -path.rank) > 0.9
 
 
@@ -288,6 +341,21 @@ def test_model_is_the_pooled_fit_on_repaired_and_trusted_rows() -> None:
         np.concatenate([*model.found["repaired"], *(a.trusted_targets for a in agents)]),
     )
     np.testing.assert_allclose(model.coef, peer.coef_[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_one_path_holds_the_model_of_every_price(task: str) -> None:
+    agents, *_ = federation(task)
+    models = Duti(path_points=5).fit_path(agents, task)
+    assert len(models) == 5
+    plain = fit_exact(*_pooled_with_trusted(agents), task, 1.0)
+    np.testing.assert_allclose(models[0].coef, plain, atol=1e-8)  # at the first price nothing is repaired
+    assert np.linalg.norm(models[-1].coef - plain) > 0.05
+
+
+def _pooled_with_trusted(agents: list[AgentRows]) -> tuple[Array, Array]:
+    features, targets, trusted_features, trusted_targets = pooled(agents)
+    return np.concatenate([features, trusted_features]), np.concatenate([targets, trusted_targets])
 
 
 def test_few_trusted_rows_choose_the_first_point_that_flags() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from comt.bench import errata
+from comt.bench.errata.__main__ import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "errata.md"
 STORED = PAGE.with_name("errata_numbers.json")
@@ -135,7 +136,7 @@ def test_stored_numbers_equal_a_fresh_run(numbers):
 def test_main_writes_the_same_file_twice(numbers, tmp_path, monkeypatch):
     monkeypatch.setattr(errata, "run_all", lambda: numbers)
     for name in ("one.json", "two.json"):
-        errata.main(["--out", str(tmp_path / name)])
+        main(["--out", str(tmp_path / name)])
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 

@@ -7,9 +7,13 @@ import pandas as pd
 import pytest
 
 from comt.baselines import BASELINES
-from comt.bench import paper, robustness
+from comt.baselines.rounds import BoostedUpdate
+from comt.bench import paper, real_as_printed, robustness
 from comt.bench.methods import Candidate, CoMT, fair_candidates, other_candidates, paper_candidates
 from comt.bench.render import render
+from comt.bench.render_comparison import comparison, notes
+from comt.bench.render_differences import WHY, printed_cells, real_differences
+from comt.bench.render_verdicts import against_everybody, where_the_simple_choice_wins
 from comt.bench.store import Store, score_methods
 from comt.bench.tuning import fit_tuned, score
 from comt.datasets import noisy_federation
@@ -31,14 +35,14 @@ def test_every_method_gets_at_most_the_same_budget(task):
 
 @pytest.mark.parametrize(("task", "table"), [("regression", "regression"), ("classification", "flips")])
 def test_every_competitor_is_in_one_of_the_paper_s_tables(task, table):
-    names = [c.name for c in (*paper_candidates(task, table), *other_candidates(task, table))]
+    names = [c.name for c in (*paper_candidates(table), *other_candidates(task, table))]
     assert {name for name, kind in BASELINES.items() if task in kind.tasks} <= set(names)
     assert len(names) == len(set(names))
 
 
 def test_comt_has_the_same_settings_in_all_cells_of_a_table():
-    for table, task in (("regression", "regression"), ("features", "classification"), ("flips", "classification")):
-        first, second = (paper_candidates(task, table) for _ in range(2))
+    for table in ("regression", "features", "flips"):
+        first, second = (paper_candidates(table) for _ in range(2))
         assert [c.settings for c in first] == [c.settings for c in second]
         assert all(len(c.settings) == 1 for c in first)
         assert all(getattr(c.settings[0], "lambda_w", 100.0) == 100.0 for c in first)
@@ -64,6 +68,33 @@ def test_held_out_rows_take_no_part_in_the_fit():
     data = small()
     fit_tuned(Candidate("spy", (Spy(), Spy(lambda_w=2.0))), data.agents, data.task, 0)
     assert seen == [16] * 10 + [20]
+
+
+def test_the_path_s_point_is_chosen_with_the_setting():
+    data = small("classification", "wrong_agents", n_trusted=40)
+    (candidate,) = fair_candidates("classification", 400, 40, ["DUTI"])
+    model = fit_tuned(candidate, data.agents, data.task, 0)
+    assert 0 <= model.found["point"] < 12
+    along = [m.coef for s in candidate.settings for m in s.fit_path(data.agents, data.task)]
+    assert any(np.array_equal(model.coef, coef) for coef in along)
+
+
+def test_a_boosted_update_reaches_the_methods_that_combine_updates_only():
+    data = small("classification", "malicious_agent")
+    names = ["FedAvg", "Krum", "Buggy-only", "CoMT"]
+    attack = BoostedUpdate(data.malicious, 5.0)
+    attacked, untouched = (fair_candidates("classification", 400, 20, names, a) for a in (attack, None))
+    changed = {}
+    for with_attack, without in zip(attacked, untouched, strict=True):
+        models = [c.settings[0].fit(data.agents, data.task).coef for c in (with_attack, without)]
+        changed[with_attack.name] = not np.allclose(*models, atol=1e-6)
+    assert changed == {"FedAvg": True, "Krum": False, "Buggy-only": False, "CoMT": False}
+
+
+def test_trusted_rows_can_all_be_at_one_agent():
+    job = {"experiment": "robustness", "data": "regression", "corruption": "trusted_at_one_agent"}
+    data = robustness.draw({**job, "noise": 0.0, "trusted": 20, "seed": 0})
+    assert [len(a.trusted_targets) for a in data.agents] == [20, 0, 0, 0, 0]
 
 
 def test_scores():
@@ -115,6 +146,7 @@ def test_a_small_run_is_resumed_and_rendered(tmp_path, monkeypatch, capsys):
     assert f"{mean:.3f}" in text
     assert "Of 3 cells" in text
     assert "Seeds per cell: 2 to 2" in text
+    assert "Fewest seeds" not in text
 
 
 def test_the_paper_s_cells_are_drawn_as_described():
@@ -126,6 +158,14 @@ def test_the_paper_s_cells_are_drawn_as_described():
     noisy = paper.cell("regression", 1.2, 1.0, seed=0, n_rows=5_000)
     assert np.concatenate(noisy.wrong_cells).all()
     assert len(paper.jobs("paper", 20)) == (9 + 9 + 3) * 20
+    assert len(paper.jobs("sum", 20)) == (9 + 9) * 20
+    mean, total = (
+        paper.cell("features", 0.6, 1.0, seed=0, n_rows=2_000, reading=reading) for reading in ("mean", "sum")
+    )
+    added = [
+        np.concatenate([a.features - c for a, c in zip(d.agents, d.clean_features, strict=True)]) for d in (mean, total)
+    ]
+    assert added[1].std() == pytest.approx(10 * added[0].std(), rel=0.01)
 
 
 def test_paper_page_has_the_printed_number_beside_ours(tmp_path):
@@ -140,10 +180,80 @@ def test_paper_page_has_the_printed_number_beside_ours(tmp_path):
     lines = []
     for seed in range(3):
         data = paper.cell("flips", 0.4, 0.5, seed, n_rows=2_000)
-        chosen = [c for c in paper_candidates("classification", "flips") if c.name in ("CoMT", "TI-only", "Buggy-only")]
+        chosen = [c for c in paper_candidates("flips") if c.name in ("CoMT", "TI-only", "Buggy-only")]
         lines += score_methods({**job, "seed": seed}, data, chosen)
     Store(tmp_path / "paper_paper.csv").add(lines)
     (page,) = render(tmp_path)
     text = page.read_text(encoding="utf-8")
     assert "0.82 / 0.86 / 0.89" in text  # the three printed blocks
     assert "Who wins, paired over seeds" in text
+    assert "Times of every method" in text
+    assert (
+        "| flips | TI-only | " in text.partition("Where we differ")[2]
+    )  # further than .02 from the print, and explained
+
+
+def test_every_printed_method_that_differs_has_a_reason():
+    for table in ("regression", "features", "flips"):
+        for _, _, method in printed_cells(table):
+            assert WHY[table][method]
+
+
+def _lines(shift, seeds):
+    rng = np.random.default_rng(0)
+    noise = rng.normal(scale=0.01, size=(seeds, 2))
+    base = {"data": "d", "corruption": "c", "noise": 1.0}
+    return pd.DataFrame(
+        {**base, "trusted": cell, "seed": seed, "method": method, "score": 0.5 + extra + noise[seed, cell]}
+        for seed in range(seeds)
+        for cell in (0, 1)
+        for method, extra in (("CoMT", 0.0), ("TI-only", shift), ("Buggy-only", -0.2))
+    )
+
+
+def test_words_rest_on_paired_tests():
+    better = against_everybody(_lines(0.03, 12))
+    assert "| d | TI-only | -0.030 | 0 / 2 of 2 | 0 of 12 | 0.001 | worse |" in better
+    assert "| d | Buggy-only | +0.200 | 2 / 0 of 2 | 12 of 12 | 0.001 | better |" in better
+    assert against_everybody(_lines(0.03, 5)).count("not told apart") == 2  # too few seeds for any word
+    said = where_the_simple_choice_wins(_lines(0.03, 12))
+    assert "TI-only beats CoMT in 2 cells: d at noise 1 with 0 % trusted (+0.030)" in said
+    assert "Buggy-only beats CoMT in 0 cells." in said
+
+
+def test_a_method_that_was_not_run_is_no_failure():
+    cell = {"data": "d", "noise": 0.0, "trusted": 5, "seed": 0}
+    lines = [{**cell, "corruption": c, "method": m, "score": 0.5} for c in ("a", "boosted_update") for m in ("A", "B")]
+    lines[1]["score"] = np.nan
+    results = pd.DataFrame(lines[:3])
+    assert "| a | 5 | – | **0.500** | failed |" in comparison(results)
+    assert "| boosted update | 5 | – | **0.500** | – |" in comparison(results)
+    assert "Bhagoji" in notes(results)
+    assert notes(results[:2]) == ""
+
+
+def test_the_paper_s_real_data_stand_beside_ours():
+    cell = {"data": "CPUSMALL", "corruption": "gaussian_noise", "noise": 1.5, "trusted": 400, "seed": 0}
+    fair = pd.DataFrame([{**cell, "method": m, "score": v} for m, v in (("CoMT", 0.688), ("REWLSE", 0.2))])
+    text = real_differences(fair, None)
+    assert "| CPUSMALL noise 1.5 eta 5% | CoMT | 0.71 | 0.688 |" in text
+    assert "| CPUSMALL noise 1.5 eta 5% | REWLSE | 0.58 | 0.200 |" in text
+    both = real_differences(fair, pd.DataFrame([{**cell, "method": "REWLSE", "score": 0.3}]))
+    assert "| CPUSMALL noise 1.5 eta 5% | REWLSE | 0.58 | 0.300 | 0.200 |" in both
+    assert "| CPUSMALL noise 1.5 eta 5% | Buggy-only | not shown | – | – |" in both
+
+
+def test_the_paper_s_real_data_are_run_in_its_setting(tmp_path, monkeypatch):
+    monkeypatch.setattr(real_as_printed, "candidates", lambda table: paper_candidates(table)[:2])
+    monkeypatch.setattr(
+        robustness, "draw", lambda job: small("classification" if job["data"] == "IJCNN" else "regression", "clean")
+    )
+    monkeypatch.setattr(
+        real_as_printed, "run_jobs", lambda store, jobs, work, **_: [store.add(work(job)) for job in jobs]
+    )
+    real_as_printed.run(tmp_path, 1, 1)
+    table = pd.read_csv(tmp_path / real_as_printed.FILE)
+    assert len(table) == 3 * 2
+    assert set(table["protocol"]) == {"paper"}
+    real_as_printed.run(tmp_path, 1, 1)  # nothing is missing, nothing is run again
+    assert len(pd.read_csv(tmp_path / real_as_printed.FILE)) == 6

@@ -9,20 +9,32 @@ import pytest
 from comt.cli import main
 
 
-def test_demo_prints_one_object_for_machines(capsys):
-    assert main(["demo", "--seeds", "2", "--json"]) == 0
+def test_demo_prints_one_object_for_machines(capsys, tmp_path):
+    assert main(["demo", "--seeds", "2", "--json", "--out", str(tmp_path / "reports")]) == 0
     summary = json.loads(capsys.readouterr().out)
     assert summary["seeds"] == 2
     assert summary["scores"]["CoMT"]["mean"] > summary["scores"]["buggy-only"]["mean"]
     assert summary["scores"]["clean oracle"]["mean"] > 0.98
     assert summary["worst_certificate"] <= 1e-8
     assert summary["rounds"] < 20
+    assert len(list((tmp_path / "reports").glob("*/report.html"))) == 5
+    assert "diagnosis" in (tmp_path / "reports" / "report.html").read_text(encoding="utf-8")
 
 
-def test_demo_tells_people_what_happened(capsys):
+def test_demo_tells_people_what_happened(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert main(["demo", "--seeds", "2"]) == 0
     shown = capsys.readouterr().out
-    for word in ("CoMT-subset", "TI-only", "rounds", "kB", "certificate", "What happened", "What to try next"):
+    for word in (
+        "CoMT-subset",
+        "TI-only",
+        "rounds",
+        "kB",
+        "certificate",
+        "What happened",
+        "Reports",
+        "What to try next",
+    ):
         assert word in shown
 
 
@@ -30,6 +42,8 @@ def test_demo_tells_people_what_happened(capsys):
     ("arguments", "message"),
     [
         (["demo", "--seeds", "0"], "--seeds 0 is not a positive number"),
+        (["demo", "--out", "."], "not empty"),
+        (["demo", "--out", "no/where"], "does not exist"),
         (["bench", "robustness", "--methods", "Oracle"], "'Oracle' is unknown"),
         (["bench", "render", "--out", "nowhere"], "holds no results"),
     ],

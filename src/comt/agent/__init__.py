@@ -5,5 +5,6 @@ from comt.agent.data import ArrayRows, RowSource
 from comt.agent.files import FileRows
 from comt.agent.ledger import Ledger
 from comt.agent.policy import Policy
+from comt.agent.tables import TableRows
 
-__all__ = ["Agent", "ArrayRows", "FileRows", "Ledger", "Policy", "RowSource"]
+__all__ = ["Agent", "ArrayRows", "FileRows", "Ledger", "Policy", "RowSource", "TableRows"]

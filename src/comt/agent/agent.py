@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+from numpy.typing import NDArray
 
 from comt import rows as row_maths
 from comt.agent import choosing  # noqa: F401 (registers its answers)
@@ -12,14 +13,18 @@ from comt.agent.answers import compute
 from comt.agent.broadcast import shows_agents
 from comt.agent.coverage import BINNED, Memory, cells, covers
 from comt.agent.data import PreparedRows, RowSource
+from comt.agent.gaps import table_of
 from comt.agent.gate import Gate, Weight
 from comt.agent.ledger import Entry, Ledger
 from comt.agent.noise import Accountant, ClippedPreparation, add_noise
 from comt.agent.policy import Policy
+from comt.agent.sampling import FewerTrusted
+from comt.declaration import Declaration, Declare, DeclaredColumn
 from comt.errors import GateError, InputError
 from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
 from comt.queries import Answer, Query
+from comt.schema import as_text
 
 
 class Agent:
@@ -132,6 +137,29 @@ class Agent:
         merged = {name: cells(answer.arrays[name], least) for name in binned}
         return Answer(answer.arrays | merged, answer.rows)
 
+    def declare(self, question: Declare, round_number: int) -> Declaration:
+        """Say which columns the table has and which levels enough of its rows share; gate and ledger see it, too."""
+        with self._lock:
+            table = table_of(self)
+            least = max(question.min_count, self.gate.min_rows)
+            declaration = table.declaration(self.name, Declare(min_count=least))
+            sizes = {column.name: _told_bytes(column) for column in declaration.columns}
+            self.gate.check_declaration(question, sum(sizes.values()))
+            for column in declaration.columns:
+                self.ledger.append(
+                    Entry(
+                        agent=self.name,
+                        round=round_number,
+                        purpose=question.purpose,
+                        array=column.name,
+                        shape=(len(column.levels),),
+                        bytes=sizes[column.name],
+                        rows=column.fewest_rows,
+                        individual=True,
+                    )
+                )
+            return declaration
+
     def prepared(self, preparation: Preparation) -> PreparedRows:
         """Return the rows under a preparation; the latest one is kept."""
         if self._prepared is None or self._prepared.preparation.fingerprint != preparation.fingerprint:
@@ -139,6 +167,10 @@ class Agent:
             own = preparation if noise is None else ClippedPreparation.of(preparation, noise)
             self._prepared = PreparedRows(self.rows, own)
         return self._prepared
+
+    def with_trusted(self, kept: NDArray[np.bool_]) -> Agent:
+        """Return the same agent, ledger and policy with only some of its trusted rows, as cross-validation needs it."""
+        return Agent(self.name, FewerTrusted(self.rows, kept), self.gate.policy, self.ledger)
 
     # What follows is for the owner: values per row, which never pass the gate because they never go there.
 
@@ -168,6 +200,10 @@ class Agent:
     def scores(self, preparation: Preparation, theta: Array) -> Array:
         """x·θ of every buggy row, in prepared units."""
         return _joined([features @ theta for features, _ in self.prepared(preparation).blocks()])
+
+
+def _told_bytes(column: DeclaredColumn) -> int:
+    return sum(len(as_text(word).encode()) for word in (column.name, column.kind, *column.levels))
 
 
 def _joined(parts: list[Array]) -> Array:

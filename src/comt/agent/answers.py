@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from comt import rows as row_maths
 from comt.agent import histograms
-from comt.agent.folds import fold_of
+from comt.agent.folds import trusted_folds
 from comt.agent.proximal import proximal_step
 from comt.errors import ProtocolError
 from comt.problem import Array, TeachingProblem
@@ -99,7 +99,7 @@ def _dual_sums(query: DualSums, agent: Agent) -> Answer:
             _add(arrays, index, row_maths.buggy_sums(problem, *block, query.r[index], query.curvature, gram))
     arrays["size_sq"] += prepared.size_sq
     features, targets = prepared.trusted
-    folds = fold_of(features, targets, query.n_folds) if query.n_folds else None
+    folds = trusted_folds(agent.rows, features, targets, query.n_folds) if query.n_folds else None
     for index, problem in enumerate(problems):
         block = (features, targets)
         if folds is not None and query.held_out is not None and query.held_out[index] >= 0:
@@ -182,7 +182,7 @@ def _trusted_score(query: TrustedScore, agent: Agent) -> Answer:
     features, targets = agent.prepared(query.preparation).trusted
     loss = query.problem().loss
     arrays = _zeros(query)
-    folds = fold_of(features, targets, query.n_folds) if query.n_folds else None
+    folds = trusted_folds(agent.rows, features, targets, query.n_folds) if query.n_folds else None
     for index, theta in enumerate(query.theta):
         chosen: Any = slice(None)
         if folds is not None and query.fold is not None and query.fold[index] >= 0:

@@ -1,4 +1,4 @@
-"""Rows in Parquet or CSV files larger than memory: read in batches, every time they are asked for."""
+"""Rows of numbers in files larger than memory: read in batches, every time they are asked for."""
 
 from __future__ import annotations
 
@@ -8,80 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
 from comt.agent.data import Block
+from comt.agent.formats import csv_types, numbers, read_batches, read_schema
 from comt.errors import InputError
 from comt.problem import Array
-
-#: pandas writes an unnamed row index into Parquet files under such a name: it is no feature
-_PANDAS_INDEX = "__index_level_"
-#: rows per batch read from disk
-BATCH = 65_536
-
-
-def read_schema(path: Path) -> pa.Schema:
-    """Return names and types of the columns of a Parquet or CSV file (of CSV as far as its first rows tell)."""
-    if not path.is_file():
-        raise InputError(f"{path} is not a file; give the path of a .parquet or .csv file.")
-    if path.suffix.lower() not in (".parquet", ".csv"):
-        raise InputError(f"{path.name} has an unknown ending; give a .parquet or .csv file.")
-    try:
-        if path.suffix.lower() == ".parquet":
-            schema = pa_parquet.read_schema(path)
-        else:
-            with pa_csv.open_csv(path) as reader:
-                schema = reader.schema
-        return pa.schema([column for column in schema if not column.name.startswith(_PANDAS_INDEX)])
-    except UnicodeDecodeError:
-        reason = "its header is not UTF-8"
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
-        reason = str(error).splitlines()[0]
-    raise InputError(f"{path.name} cannot be read ({reason}); write it again as Parquet or CSV.")
-
-
-def csv_types(schema: pa.Schema, exact: str | None = None) -> dict[str, pa.DataType]:
-    """Return the columns to read as floats: a guess from the first rows takes them for integers or for empty."""
-    return {
-        column.name: pa.float64()
-        for column in schema
-        if column.name != exact and (pa.types.is_integer(column.type) or pa.types.is_null(column.type))
-    }
-
-
-def read_batches(path: Path, columns: list[str], types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-    """Read some columns of a file, batch by batch."""
-    try:
-        if path.suffix.lower() == ".parquet":
-            # pre-buffering would keep the whole file in memory
-            with pa_parquet.ParquetFile(path, pre_buffer=False) as file:
-                yield from file.iter_batches(batch_size=BATCH, columns=columns)
-        else:
-            convert = pa_csv.ConvertOptions(include_columns=columns, column_types=types)
-            with pa_csv.open_csv(path, convert_options=convert) as reader:
-                yield from reader
-    except (pa.ArrowInvalid, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path.name} cannot be read ({reason}); repair the file.") from None
-
-
-def numbers(batch: pa.RecordBatch, names: Sequence[str], path: Path) -> Array:
-    """Return the named columns of a batch as one array of floats; missing values become NaN."""
-    block = np.empty((batch.num_rows, len(names)), order="F")
-    for position, name in enumerate(names):
-        column = batch.column(name)
-        if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
-            block[:, position] = column.to_numpy(zero_copy_only=False)
-        elif pa.types.is_null(column.type):
-            block[:, position] = np.nan
-        else:
-            raise InputError(
-                f"{path.name}: column '{name}' is of type {column.type} where numbers are needed; "
-                "encode it as numbers or leave it out."
-            )
-    return block
 
 
 class FileRows:
@@ -93,9 +25,9 @@ class FileRows:
     Parameters
     ----------
     path:
-        A ``.parquet`` or ``.csv`` file with a header.
+        A ``.parquet`` or ``.csv`` file with a header, or a LIBSVM file, whose columns are called x1, x2, …
     target:
-        Name of the target column: numbers for regression, any two labels for classification.
+        Name of the target column (any name for LIBSVM): numbers for regression, any two labels for classification.
     trusted:
         Name of the boolean column that marks trusted rows; None: there are none.
     columns:
@@ -118,7 +50,7 @@ class FileRows:
         self._scan()
 
     def _feature_names(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        schema = read_schema(self.path)
+        schema = read_schema(self.path, self._target)
         present = list(schema.names)
         self._csv_types = csv_types(schema, exact=self._trusted_column)
         for name in (self._target, self._trusted_column, *(columns or ())):
@@ -139,7 +71,7 @@ class FileRows:
         wanted = [*self.names, self._target]
         if self._trusted_column is not None:
             wanted.append(self._trusted_column)
-        return read_batches(self.path, wanted, self._csv_types)
+        return read_batches(self.path, wanted, self._csv_types, self._target)
 
     def _scan(self) -> None:
         """Check every value, count, and keep the trusted rows."""
@@ -151,13 +83,8 @@ class FileRows:
         places: list[NDArray[np.intp]] = []
         for batch in self._batches():
             block, target, trusted = self._read(batch)
-            known = batch.column(self._target).is_valid().to_numpy(zero_copy_only=False)
-            if target.dtype.kind == "f":
-                known &= np.isfinite(target)
-            elif target.dtype.kind == "O":
-                known &= target != ""  # an empty cell of a text column in CSV
-            if target.dtype.kind != "f" or len(labels) < 3:  # a third number is enough to see that it is no label
-                labels.update(np.unique(target[known]).tolist())
+            known = self._known(batch, target)
+            self._add_labels(labels, target[known])
             # one sum tells whether a whole block is finite; only a bad block is looked at cell by cell
             with np.errstate(over="ignore", invalid="ignore"):
                 clean = bool(known.all()) and bool(np.isfinite(block.sum()))
@@ -189,21 +116,38 @@ class FileRows:
         self._trusted = (np.concatenate(features), np.concatenate(targets)) if features else empty
 
     def _read(self, batch: pa.RecordBatch) -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
-        block = numbers(batch, self.names, self.path)
-        target = batch.column(self._target).to_numpy(zero_copy_only=False)
-        if target.dtype.kind in "iu":
-            target = target.astype(np.float64)
-        trusted = np.zeros(batch.num_rows, dtype=bool)
-        if self._trusted_column is not None:
-            mark = batch.column(self._trusted_column)
-            numeric = mark.to_numpy(zero_copy_only=False)
-            if mark.null_count or (numeric.dtype != bool and not np.isin(numeric, (0, 1)).all()):
-                raise InputError(
-                    f"{self.path.name}: column '{self._trusted_column}' must be true or false in every row; "
-                    "write 1 or 0 for every row."
-                )
-            trusted = numeric.astype(bool)
-        return block, target, trusted
+        return numbers(batch, self.names, self.path), self._raw_targets(batch), self._marks(batch)
+
+    def _raw_targets(self, batch: pa.RecordBatch) -> NDArray[Any]:
+        target: NDArray[Any] = batch.column(self._target).to_numpy(zero_copy_only=False)
+        return target.astype(np.float64) if target.dtype.kind in "iu" else target
+
+    def _known(self, batch: pa.RecordBatch, target: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which rows have a target."""
+        known = batch.column(self._target).is_valid().to_numpy(zero_copy_only=False)
+        if target.dtype.kind == "f":
+            known = known & np.isfinite(target)
+        elif target.dtype.kind == "O":
+            known = known & (target != "")
+        return np.asarray(known, dtype=bool)
+
+    @staticmethod
+    def _add_labels(labels: set[Any], target: NDArray[Any]) -> None:
+        if target.dtype.kind != "f" or len(labels) < 3:  # a third number is enough to see that it is no label
+            labels.update(np.unique(target).tolist())
+
+    def _marks(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Return which rows are trusted."""
+        if self._trusted_column is None:
+            return np.zeros(batch.num_rows, dtype=bool)
+        mark = batch.column(self._trusted_column)
+        cells = mark.to_numpy(zero_copy_only=False)
+        if mark.null_count or (cells.dtype != bool and not np.isin(cells, (0, 1)).all()):
+            raise InputError(
+                f"{self.path.name}: column '{self._trusted_column}' must be true or false in every row; "
+                "write 1 or 0 for every row."
+            )
+        return np.asarray(cells, dtype=bool)
 
     def positions(self) -> NDArray[np.intp]:
         """Return where the buggy rows stand among all rows of the file, the first row being 0."""

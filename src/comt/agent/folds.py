@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from comt.problem import Array
+
+if TYPE_CHECKING:
+    from comt.agent.data import RowSource
+
+
+def trusted_folds(source: RowSource, features: Array, targets: Array, n_folds: int) -> NDArray[np.int64]:
+    """Return the fold of every trusted row of a source; −1, never left out and never scored, if it is no fair sample."""
+    scored: NDArray[np.bool_] | None = getattr(source, "scored", None)
+    folds = fold_of(features, targets, n_folds)
+    return folds if scored is None else np.where(scored, folds, -1)
 
 
 def fold_of(features: Array, targets: Array, n_folds: int) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from comt.agent import broadcast
 from comt.agent.policy import Policy
+from comt.declaration import Declare
 from comt.errors import GateError
 from comt.masking.messages import Terms
 from comt.queries import Answer, Query
@@ -68,11 +69,7 @@ class Gate:
                 f"agent {self._agent} refuses '{query.purpose}', whose sum shows every agent by itself; ask about all agents "
                 "together, or have the owner set by_agent."
             )
-        if policy.purposes is not None and query.purpose not in policy.purposes:
-            raise GateError(
-                f"agent {self._agent} does not answer '{query.purpose}'; it allows {sorted(policy.purposes)}: have the "
-                "data holder add it, or train without."
-            )
+        self._check_purpose(query.purpose)
         if policy.max_refusals is not None and self._refusals >= policy.max_refusals:
             raise GateError(
                 f"agent {self._agent} has refused {self._refusals} questions and answers no more; ask its owner to look."
@@ -157,3 +154,25 @@ class Gate:
             f"agent {self._agent} refuses '{query.purpose}': two sums for the same model would differ by fewer than "
             f"{least} rows, which a subtraction would show; choose thresholds or folds further apart."
         )
+
+    @property
+    def min_rows(self) -> int:
+        """A sum over fewer rows stays inside, and so does a level that fewer rows have."""
+        return self.policy.min_rows
+
+    def check_declaration(self, question: Declare, size: int) -> None:
+        """Raise unless the policy lets a declaration of so many bytes out; rare levels are not in it."""
+        self._check_purpose(question.purpose)
+        if size > self.policy.max_bytes:
+            raise GateError(
+                f"agent {self._agent} would send {size:,} bytes for '{question.purpose}', its limit is "
+                f"{self.policy.max_bytes:,}; leave columns of many levels out."
+            )
+
+    def _check_purpose(self, purpose: str) -> None:
+        allowed = self.policy.purposes
+        if allowed is not None and purpose not in allowed:
+            raise GateError(
+                f"agent {self._agent} does not answer '{purpose}'; it allows {sorted(allowed)}: have the data holder add "
+                "it, or train without."
+            )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +16,11 @@ _SHIFT, _PATTERNS, _BIAS = 52, 4096, 1023
 
 def count_columns(query: Histogram, features: Array, targets: Array) -> Array:
     """Return (columns × bins) counts of a block; the target is the column after the features."""
-    columns = [*np.asfortranarray(features).T, targets][: query.n_columns]
+    return count_each(query, [*np.asfortranarray(features).T, targets][: query.n_columns])
+
+
+def count_each(query: Histogram, columns: Sequence[Array]) -> Array:
+    """Return (columns × bins) counts of columns that may differ in length."""
     if query.low is None or query.high is None:
         return np.stack([_coarse_counts(column) for column in columns])
     edges = zip(columns, query.low, query.high, strict=True)

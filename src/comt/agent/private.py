@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from comt.spreadsheets import neutral
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: a text cell that begins with one of these is run as a formula by spreadsheets
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def private_folder(path: Path) -> Path:
@@ -40,16 +39,6 @@ def append_private(path: Path, line: str) -> None:
 def write_table(table: pd.DataFrame, path: Path) -> None:
     """Write a private table as CSV."""
     write_private(path, neutral(table).to_csv(index=False).encode())
-
-
-def neutral(table: pd.DataFrame) -> pd.DataFrame:
-    """Put an apostrophe before text that a spreadsheet would run as a formula; numbers stay numbers."""
-
-    def safe(cell: Any) -> Any:
-        return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
-
-    text = table.select_dtypes(include=["object", "str"]).columns
-    return table.assign(**{name: table[name].map(safe) for name in text})
 
 
 def _owner_only(name: str, flags: int) -> int:

@@ -16,7 +16,8 @@ from typing import Any
 
 from comt import __version__, messages, wire
 from comt.agent.agent import Agent
-from comt.agent.files import FileRows, read_schema
+from comt.agent.files import FileRows
+from comt.agent.formats import read_schema
 from comt.agent.ledger import Ledger
 from comt.agent.private import append_private, private_folder, write_private, write_table
 from comt.agent.site import Site
@@ -154,7 +155,7 @@ class SiteService:
             raise ProtocolError("this site has no key for sums under masks.")
         if self._masked is None:
             self._masked = Site(agent, *self._keys())
-        own = message.messages.get(self.name)
+        own = message.messages.get(self.name) or message.messages.get(Sealed.EVERYBODY)
         if own is None:
             raise ProtocolError("a message came that is for other sites.")
         return SealedReply(training=message.training, site=self.name, message=self._masked.handle(own))
@@ -199,7 +200,7 @@ def open_rows(config: SiteConfig, columns: Sequence[str] | None = None) -> FileR
     """Open the site's file; the features are all columns that have no other use, or those given, in that order."""
     if columns is None:
         special = {config.target, config.trusted, *config.drop}
-        columns = [name for name in read_schema(config.data).names if name not in special]
+        columns = [name for name in read_schema(config.data, config.target).names if name not in special]
     return FileRows(config.data, target=config.target, trusted=config.trusted, columns=columns)
 
 

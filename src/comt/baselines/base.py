@@ -54,6 +54,10 @@ class Baseline(ABC):
     def fit(self, agents: Sequence[AgentRows], task: Task) -> LinearModel:
         """Train on the agents' rows and return the joint model."""
 
+    def fit_path(self, agents: Sequence[AgentRows], task: Task) -> list[LinearModel]:
+        """Return the models of all settings that one training passes through: a single one, unless a method follows a path."""
+        return [self.fit(agents, task)]
+
 
 def pooled(agents: Sequence[AgentRows]) -> tuple[Array, Array, Array, Array]:
     """Return features, targets, trusted features and trusted targets of all agents together."""

@@ -18,6 +18,8 @@ from comt.baselines.linear import fit_exact, loss
 from comt.errors import InputError
 
 FEWEST_TRUSTED_FOR_FOLDS = 10  # below, held-out trusted loss says nothing about gamma
+#: certificates of classification repairs: those that are handed out, and those that only serve to compare points
+EXACT, COMPARED = 1e-5, 1e-3
 
 
 def repair_path(
@@ -32,7 +34,7 @@ def repair_path(
     path_points: int = 12,
     budget: float = 0.5,
     gammas: Array | None = None,
-    max_steps: int = 40,
+    tolerance: float = EXACT,
 ) -> RepairPath:
     """Rank the rows of one data set by how early DUTI changes their target; suggest targets along the path.
 
@@ -47,7 +49,7 @@ def repair_path(
         return regression_path(regression, path_points=path_points, gammas=gammas)
     classification = ClassificationRepair(*rows, lambda_w=lambda_w, confidence=confidence)
     return classification_path(
-        classification, path_points=path_points, budget=budget, gammas=gammas, max_steps=max_steps
+        classification, path_points=path_points, budget=budget, gammas=gammas, tolerance=tolerance
     )
 
 
@@ -86,26 +88,41 @@ class Duti(Baseline):
         """Repair each agent's targets, then train on all repaired and trusted rows."""
         check_agents(self, agents, task)
         found: dict[str, list[object]] = {"rank": [], "repaired": [], "point": [], "gamma": []}
+        repaired: list[Array] = []
         for agent in agents:
-            if min(agent.trusted_targets.size, agent.targets.size) == 0:
-                untouched = np.full(agent.targets.size, self.path_points + 1.0)
-                outcome: tuple[object, ...] = (untouched, agent.targets, 0, np.inf)
-            else:
-                path = self._path(agent, task, np.arange(agent.trusted_targets.size), None)
-                point = self._choose(agent, task, path)
-                outcome = (path.rank, path.repaired[point], point, float(path.gammas[point]))
+            path = self._path(agent, task)
+            point = self._choose(agent, task, path) if agent.trusted_targets.size else 0
+            repaired.append(path.repaired[point])
+            outcome = (path.rank, path.repaired[point], point, float(path.gammas[point]))
             for values, value in zip(found.values(), outcome, strict=True):
                 values.append(value)
-        features = np.concatenate([rows for a in agents for rows in (a.features, a.trusted_features)])
-        targets = np.concatenate(
-            [
-                np.concatenate([np.asarray(repaired), agent.trusted_targets])
-                for agent, repaired in zip(agents, found["repaired"], strict=True)
-            ]
-        )
+        features, targets = _with_trusted(agents, repaired)
         return LinearModel(fit_exact(features, targets, task, self.lambda_w), found=dict(found))
 
-    def _path(self, agent: AgentRows, task: Task, trusted: NDArray[np.intp], gammas: Array | None) -> RepairPath:
+    def fit_path(self, agents: Sequence[AgentRows], task: Task) -> list[LinearModel]:
+        """Return the joint model of every path point, each agent at its own gamma of that number."""
+        check_agents(self, agents, task)
+        paths = [self._path(agent, task, COMPARED).repaired for agent in agents]
+        models: list[LinearModel] = []
+        for point in range(self.path_points):
+            # a path that left its budget ends early: its last repairs stand
+            features, targets = _with_trusted(agents, [path[min(point, len(path) - 1)] for path in paths])
+            start = models[-1].coef if models else None
+            coef = fit_exact(features, targets, task, self.lambda_w, start=start)
+            models.append(LinearModel(coef, found={"point": point}))
+        return models
+
+    def _path(self, agent: AgentRows, task: Task, tolerance: float = EXACT) -> RepairPath:
+        """Return an agent's repairs by all its trusted rows; without any it repairs nothing."""
+        n = agent.targets.size
+        if min(agent.trusted_targets.size, n) == 0:
+            nothing = np.zeros((1, n), dtype=np.bool_)
+            return RepairPath(np.array([np.inf]), agent.targets[None, :], nothing, np.full(n, self.path_points + 1.0))
+        return self._repair(agent, task, np.arange(agent.trusted_targets.size), None, tolerance)
+
+    def _repair(
+        self, agent: AgentRows, task: Task, trusted: NDArray[np.intp], gammas: Array | None, tolerance: float
+    ) -> RepairPath:
         return repair_path(
             agent.features,
             agent.targets,
@@ -115,9 +132,9 @@ class Duti(Baseline):
             lambda_w=self.lambda_w,
             confidence=self.confidence,
             path_points=self.path_points,
-            # a fold follows the whole path: every point has a loss, which need not be exact to compare
+            # a fold follows the whole path, so that every point has a loss
             budget=self.budget if gammas is None else 1.0,
-            max_steps=40 if gammas is None else 10,
+            tolerance=tolerance,
             gammas=gammas,
         )
 
@@ -130,8 +147,20 @@ class Duti(Baseline):
         losses = np.zeros(path.gammas.size)
         for held_out in range(self.folds):
             outside = np.flatnonzero(fold == held_out)
-            repaired = self._path(agent, task, np.flatnonzero(fold != held_out), path.gammas).repaired
-            coefs = np.array([fit_exact(agent.features, targets, task, self.lambda_w) for targets in repaired])
-            scores = agent.trusted_features[outside] @ coefs.T
+            inside = np.flatnonzero(fold != held_out)
+            repaired = self._repair(agent, task, inside, path.gammas, COMPARED).repaired
+            coefs: list[Array] = []
+            for targets in repaired:  # neighbours on the path differ in few rows
+                start = coefs[-1] if coefs else None
+                coefs.append(fit_exact(agent.features, targets, task, self.lambda_w, start=start))
+            scores = agent.trusted_features[outside] @ np.array(coefs).T
             losses += loss(scores, agent.trusted_targets[outside, None], task).sum(axis=0)
         return int(losses.argmin())
+
+
+def _with_trusted(agents: Sequence[AgentRows], repaired: Sequence[Array]) -> tuple[Array, Array]:
+    """Return all rows, repaired and trusted, that the joint model is fitted to."""
+    return (
+        np.concatenate([rows for a in agents for rows in (a.features, a.trusted_features)]),
+        np.concatenate([t for a, mended in zip(agents, repaired, strict=True) for t in (mended, a.trusted_targets)]),
+    )

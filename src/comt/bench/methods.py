@@ -15,6 +15,7 @@ import numpy as np
 from comt.agent import Agent, ArrayRows
 from comt.baselines import BASELINES
 from comt.baselines.base import AgentRows, Baseline, LinearModel, Task
+from comt.baselines.rounds import Attack, UpdateBaseline
 from comt.federation import LocalFederation
 from comt.problem import TeachingProblem
 from comt.server.training import Settings, train
@@ -81,12 +82,23 @@ IGNORING = frozenset(
 )
 #: a fit of these takes seconds (hundreds of rounds, or DUTI's own path over γ): three of the nine λ for them
 SLOW = frozenset(
-    {"DUTI", "Confident learning", "REWLSE", "FLTrust", "Learning to reweight", "rLR", "Krum", "Multi-Krum"}
+    {
+        "DUTI",
+        "Confident learning",
+        "FedAvg",
+        "FedProx",
+        "REWLSE",
+        "FLTrust",
+        "Learning to reweight",
+        "rLR",
+        "Krum",
+        "Multi-Krum",
+    }
     | {"Coordinate median", "Trimmed mean", "Geometric median", "Centered clipping"}
 )
 
 
-def paper_candidates(task: Task, table: str) -> list[Candidate]:
+def paper_candidates(table: str) -> list[Candidate]:
     """Return the paper's methods with its one setting: λ_w = 100, λ_trusted = 1; λ_α, λ_Z, ϱ stated once for all cells."""
     ours = partial(CoMT, lambda_w=100.0, lambda_trusted=1.0)
     candidates = [
@@ -105,7 +117,7 @@ def paper_candidates(task: Task, table: str) -> list[Candidate]:
 
 def other_candidates(task: Task, table: str) -> list[Candidate]:
     """Return every competitor that the paper does not have, under the paper's one setting."""
-    shown = {candidate.name for candidate in paper_candidates(task, table)}
+    shown = {candidate.name for candidate in paper_candidates(table)}
     return [
         Candidate(name, (kind(lambda_w=100.0),))  # type: ignore[call-arg]
         for name, kind in BASELINES.items()
@@ -113,8 +125,13 @@ def other_candidates(task: Task, table: str) -> list[Candidate]:
     ]
 
 
-def fair_candidates(task: Task, n_rows: int, n_trusted: int, names: Sequence[str]) -> list[Candidate]:
-    """Return the named methods, each with at most nine settings to be chosen on the trusted rows."""
+def fair_candidates(
+    task: Task, n_rows: int, n_trusted: int, names: Sequence[str], attack: Attack | None = None
+) -> list[Candidate]:
+    """Return the named methods, each with at most nine settings to be chosen on the trusted rows.
+
+    ``attack`` falsifies what agents send, for the methods that combine one update per agent.
+    """
     candidates = []
     for name in names:
         if name in ("CoMT", "CoMT-subset"):
@@ -127,10 +144,12 @@ def fair_candidates(task: Task, n_rows: int, n_trusted: int, names: Sequence[str
         extra: dict[str, Any] = {"use_trusted": "ignore"} if ignoring else {}
         if hasattr(kind, "n_rounds") and name not in ("CoCoA", "Learning to reweight"):
             extra["n_rounds"] = 200
+        if attack is not None and issubclass(kind, UpdateBaseline):
+            extra["attack"] = attack
         base = n_trusted if name == "TI-only" else n_rows
         lambdas = RELATIVE_LAMBDAS[2::3] if name in SLOW else RELATIVE_LAMBDAS
         settings = tuple(kind(lambda_w=factor * max(base, 1), **extra) for factor in lambdas)  # type: ignore[call-arg]
-        candidates.append(Candidate(name, settings, uses_trusted=not ignoring and name != "DUTI"))
+        candidates.append(Candidate(name, settings, uses_trusted=not ignoring))
     return candidates
 
 

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from comt import __version__
+from comt.baselines import BASELINES
 from comt.baselines.base import Task
 from comt.bench.methods import fair_candidates, other_candidates, paper_candidates
 from comt.bench.store import Line, Store, run_jobs, score_methods
 from comt.datasets import Corruption, federate, load_cpusmall, load_ijcnn1, paper_federation
 from comt.datasets.corruptions import GaussianNoise, LabelFlips
+from comt.datasets.corruptions.noise import Reading
 from comt.datasets.federated import FederatedData
 
 NOISES, ETAS = (0.3, 0.6, 1.2), (0.1, 0.5, 1.0)
@@ -29,18 +32,26 @@ FAIR = (
     "GLC",
     "FLTrust",
     "Learning to reweight",
+    "DUTI",
 )
+#: the methods that show what the other reading of the paper's noise scale means
+OTHER_READING = ("CoMT", "CoMT-subset", "TI-only", "Buggy-only")
 
 
-def cell(table: str, noise: float, eta: float, seed: int, n_rows: int = 50_000) -> FederatedData:
-    """Draw one repetition of one cell; the data change with the seed, as in the paper."""
-    task: Task = "regression" if table == "regression" else "classification"
+def cell(
+    table: str, noise: float, eta: float, seed: int, n_rows: int = 50_000, reading: Reading = "mean"
+) -> FederatedData:
+    """Draw one repetition of one cell; the data change with the seed, as in the paper.
+
+    ``reading`` is what the noise is scaled by: the mean of |x|, or the mean L1 norm of a row (erratum E12).
+    """
     corruption: Corruption
     if table == "flips":
         corruption = LabelFlips(fraction=noise)
     else:
-        corruption = GaussianNoise(theta_features=noise, theta_targets=noise if table == "regression" else 0.0)
-    return paper_federation(task, corruption=corruption, eta=eta, n_rows=n_rows, seed=seed)
+        theta_targets = noise if table == "regression" else 0.0
+        corruption = GaussianNoise(theta_features=noise, theta_targets=theta_targets, reading=reading)
+    return paper_federation(_task(table), corruption=corruption, eta=eta, n_rows=n_rows, seed=seed)
 
 
 def jobs(protocol: str, seeds: int) -> list[Line]:
@@ -57,34 +68,57 @@ def jobs(protocol: str, seeds: int) -> list[Line]:
         }
         for seed in range(seeds)
         for table, noises in TABLES.items()
+        if table != "flips" or protocol != "sum"  # flips are not scaled by anything
         for noise in noises
         for eta in ETAS
     ]
 
 
+def methods(protocol: str, table: str) -> list[str]:
+    """Return the names of a protocol's methods in one table."""
+    task = _task(table)
+    if protocol == "fair":
+        return [name for name in FAIR if name not in BASELINES or task in BASELINES[name].tasks]
+    if protocol == "sum":
+        return list(OTHER_READING)
+    candidates = paper_candidates(table) if protocol == "paper" else other_candidates(task, table)
+    return [candidate.name for candidate in candidates]
+
+
 def work(job: Line) -> list[Line]:
-    """Run all methods of one cell and seed."""
-    data = cell(job["data"], float(job["noise"]), float(job["trusted"]), int(job["seed"]))
-    if job["protocol"] == "paper":
-        candidates = paper_candidates(data.task, job["data"])
+    """Run the job's methods on one cell and seed."""
+    names = job.pop("names")
+    table = job["data"]
+    reading: Reading = "sum" if job["protocol"] == "sum" else "mean"
+    data = cell(table, float(job["noise"]), float(job["trusted"]), int(job["seed"]), reading=reading)
+    if job["protocol"] in ("paper", "sum"):
+        candidates = paper_candidates(table)
     elif job["protocol"] == "others":
-        candidates = other_candidates(data.task, job["data"])
+        candidates = other_candidates(data.task, table)
     else:
         n_rows = sum(len(a.targets) for a in data.agents)
         n_trusted = sum(len(a.trusted_targets) for a in data.agents)
-        candidates = fair_candidates(data.task, n_rows, n_trusted, FAIR)
-    return score_methods(job, data, candidates)
+        candidates = fair_candidates(data.task, n_rows, n_trusted, names)
+    return score_methods(job, data, [candidate for candidate in candidates if candidate.name in names])
 
 
 def run_tables(folder: Path, protocol: str, seeds: int, processes: int) -> None:
     """Fill the tables, going on where an earlier run stopped.
 
-    Protocols: ``"paper"`` (its methods, its setting), ``"others"`` (all other competitors, same setting), ``"fair"``.
+    Protocols: ``"paper"`` (its methods, its setting), ``"sum"`` (the same under the other reading of its noise),
+    ``"others"`` (all other competitors, same setting), ``"fair"``.
     """
     store = Store(folder / f"paper_{protocol}.csv")
-    everywhere = "Local-only" if protocol == "others" else "CoMT"  # a method that every cell has
-    todo = [job for job in jobs(protocol, seeds) if not store.has({**job, "method": everywhere})]
+    todo = []
+    for job in jobs(protocol, seeds):
+        missing = [name for name in methods(protocol, job["data"]) if not store.has({**job, "method": name})]
+        if missing:
+            todo.append({**job, "names": missing})
     run_jobs(store, todo, work, processes=processes, title=f"paper tables ({protocol} protocol)")
+
+
+def _task(table: str) -> Task:
+    return "regression" if table == "regression" else "classification"
 
 
 def run_scaling(folder: Path) -> None:
@@ -99,7 +133,7 @@ def run_scaling(folder: Path) -> None:
                 if store.has(line):
                     continue
                 data = cell(table, 0.6, 0.5, seed, n_rows=n)
-                candidate = paper_candidates(data.task, table)[0]
+                candidate = paper_candidates(table)[0]
                 start = time.perf_counter()
                 model = candidate.settings[0].fit(data.agents, data.task)
                 store.add([{**line, "seconds": time.perf_counter() - start, "rounds": model.found["rounds"]}])
@@ -133,10 +167,10 @@ def convergence(folder: Path, rounds: int = 300) -> None:
             except ConvergenceError as error:
                 history = error.history
             lines += [
-                {"data": name, "solver": solver, "round": i + 1, "objective": h["objective"]}
+                {"data": name, "solver": solver, "seed": 0, "round": i + 1, "objective": h["objective"]}
                 for i, h in enumerate(history)
             ]
-    pd.DataFrame(lines).to_csv(folder / "paper_convergence.csv", index=False)
+    pd.DataFrame(lines).assign(version=__version__).to_csv(folder / "paper_convergence.csv", index=False)
 
 
 def fraction_curves(folder: Path, seeds: int = 5) -> None:
@@ -158,4 +192,4 @@ def fraction_curves(folder: Path, seeds: int = 5) -> None:
                     model = method.fit(data.agents, data.task)
                     value = score(data.task, data.test_targets, model.predict(data.test_features))
                     lines.append({"data": table, "rule": rule, "fraction": fraction, "seed": seed, "score": value})
-    pd.DataFrame(lines).to_csv(folder / "paper_fractions.csv", index=False)
+    pd.DataFrame(lines).assign(version=__version__).to_csv(folder / "paper_fractions.csv", index=False)

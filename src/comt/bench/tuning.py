@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from sklearn.metrics import r2_score, roc_auc_score
 
-from comt.baselines.base import AgentRows, Array, LinearModel, Task
+from comt.baselines.base import AgentRows, Array, Baseline, LinearModel, Task
 from comt.bench.methods import Candidate
 from comt.errors import ComtError
 
@@ -25,33 +25,36 @@ def score(task: Task, targets: Array, predicted: Array) -> float:
 
 
 def fit_tuned(candidate: Candidate, agents: Sequence[AgentRows], task: Task, seed: int) -> LinearModel:
-    """Fit the setting that does best on held-out trusted rows (the only one, if there is no choice)."""
+    """Fit the setting that does best on held-out trusted rows (the only one, if there is no choice).
+
+    What a method reads off one path (DUTI's γ) counts as part of the setting and is chosen with it.
+    """
     n_trusted = sum(len(a.trusted_targets) for a in agents)
     settings = candidate.settings
     if len(settings) == 1 or n_trusted < 2:
         return settings[len(settings) // 2].fit(agents, task)
     if candidate.uses_trusted:
-        quality = [_held_out(candidate, index, agents, task, seed) for index in range(len(settings))]
-        return settings[int(np.argmax(quality))].fit(agents, task)
+        quality = [_held_out(setting, agents, task, seed) for setting in settings]
+        best = max(range(len(settings)), key=lambda index: max(quality[index]))
+        return settings[best].fit_path(agents, task)[int(np.argmax(quality[best]))]
     # trusted rows took no part in the fit, so every one of them is held out already
-    models = [_attempt(candidate, index, agents, task) for index in range(len(settings))]
     features = np.concatenate([a.trusted_features for a in agents])
     targets = np.concatenate([a.trusted_targets for a in agents])
-    quality = [-np.inf if m is None else _quality(task, targets, m.predict(features)) for m in models]
-    best = models[int(np.argmax(quality))]
-    if best is None:
+    models = [model for setting in settings for model in _attempt(setting, agents, task)]
+    if not models:
         raise ComtError(f"{candidate.name} failed with every setting.")
-    return best
+    return models[int(np.argmax([_quality(task, targets, model.predict(features)) for model in models]))]
 
 
-def _attempt(candidate: Candidate, index: int, agents: Sequence[AgentRows], task: Task) -> LinearModel | None:
+def _attempt(setting: Baseline, agents: Sequence[AgentRows], task: Task) -> list[LinearModel]:
     try:
-        return candidate.settings[index].fit(agents, task)
+        return setting.fit_path(agents, task)
     except ComtError:
-        return None  # a setting that does not converge is not chosen
+        return []  # a setting that does not converge is not chosen
 
 
-def _held_out(candidate: Candidate, index: int, agents: Sequence[AgentRows], task: Task, seed: int) -> float:
+def _held_out(setting: Baseline, agents: Sequence[AgentRows], task: Task, seed: int) -> list[float]:
+    """Return the quality on held-out trusted rows of each model that the setting's path has."""
     rng = np.random.default_rng(seed)
     sizes = [len(a.trusted_targets) for a in agents]
     total = sum(sizes)
@@ -64,13 +67,13 @@ def _held_out(candidate: Candidate, index: int, agents: Sequence[AgentRows], tas
             replace(a, trusted_features=a.trusted_features[mask], trusted_targets=a.trusted_targets[mask])
             for a, mask in zip(agents, masks, strict=True)
         ]
-        model = _attempt(candidate, index, training, task)
-        if model is None:
-            return -np.inf
-        for a, mask in zip(agents, masks, strict=True):
-            predicted.append(model.predict(a.trusted_features[~mask]))
-            wanted.append(a.trusted_targets[~mask])
-    return _quality(task, np.concatenate(wanted), np.concatenate(predicted))
+        models = _attempt(setting, training, task)
+        if not models:
+            return [-np.inf]
+        features = np.concatenate([a.trusted_features[~mask] for a, mask in zip(agents, masks, strict=True)])
+        predicted.append(np.array([model.predict(features) for model in models]))
+        wanted += [a.trusted_targets[~mask] for a, mask in zip(agents, masks, strict=True)]
+    return [_quality(task, np.concatenate(wanted), along) for along in np.concatenate(predicted, axis=1)]
 
 
 def _quality(task: Task, targets: Array, predicted: Array) -> float:

@@ -22,9 +22,14 @@ def add_parser(commands: Any) -> None:
     speed.set_defaults(run=_speed)
 
     paper = _experiment(experiments, "paper", "the paper's tables and figures beside its printed numbers")
-    paper.add_argument("--fair", action="store_true", help="tune every method alike instead of the paper's one setting")
-    paper.add_argument("--others", action="store_true", help="the competitors the paper does not have, in its setting")
-    paper.set_defaults(run=_paper)
+    instead = paper.add_mutually_exclusive_group()
+    for protocol, says in (
+        ("fair", "tune every method alike instead of the paper's one setting"),
+        ("others", "the competitors the paper does not have, in its setting"),
+        ("sum", "the paper's setting, its noise scaled by the sum of a row's magnitudes instead of their mean"),
+    ):
+        instead.add_argument(f"--{protocol}", dest="protocol", action="store_const", const=protocol, help=says)
+    paper.set_defaults(run=_paper, protocol="paper")
     for name, text in (
         ("scaling", "seconds at the paper's 50,000, 100,000 and 500,000 instances"),
         ("real", "CPUSMALL, IJCNN and heart disease over several numbers of trusted rows"),
@@ -77,9 +82,8 @@ def _rounds(options: argparse.Namespace) -> int:
 def _paper(options: argparse.Namespace) -> int:
     from comt.bench import paper
 
-    protocol = "fair" if options.fair else "others" if options.others else "paper"
-    paper.run_tables(options.out, protocol, options.seeds, options.processes)
-    if protocol == "paper":
+    paper.run_tables(options.out, options.protocol, options.seeds, options.processes)
+    if options.protocol == "paper":
         paper.run_scaling(options.out)
         paper.fraction_curves(options.out)
         paper.convergence(options.out)
@@ -94,7 +98,7 @@ def _scaling(options: argparse.Namespace) -> int:
 
 
 def _comparison(options: argparse.Namespace) -> int:
-    from comt.bench import robustness
+    from comt.bench import real_as_printed, robustness
     from comt.errors import InputError
 
     known = (*robustness.METHODS, *robustness.ON_REQUEST)
@@ -102,6 +106,8 @@ def _comparison(options: argparse.Namespace) -> int:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise InputError(f"--methods {unknown[0]!r} is unknown; choose among {', '.join(known)}.")
+    if options.experiment == "real" and not options.methods:
+        real_as_printed.run(options.out, options.seeds, options.processes)
     robustness.run(options.experiment, options.out, options.seeds, options.processes, names)
     return _render(options)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
+from pathlib import Path
 from typing import Any
 
 N_AGENTS = 5
@@ -23,6 +25,15 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--seeds", type=int, default=10, metavar="N", help="how many random splits (default 10)")
     parser.add_argument("--json", action="store_true", help="print one machine-readable object instead of the table")
+    parser.add_argument(
+        "--files",
+        type=Path,
+        metavar="FOLDER",
+        help="instead, write two CSV files with errors in them, to try comt fit on",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="where the reports go (default: a new folder among temporary files)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -30,18 +41,59 @@ def run(options: argparse.Namespace) -> int:
     """Train CoMT and the simple alternatives on every seed, then print what came out."""
     from comt.errors import InputError
 
+    if options.files is not None:
+        return _write_files(options.files)
     if options.seeds < 1:
         raise InputError(f"--seeds {options.seeds} is not a positive number; use for example --seeds 10.")
     from rich.console import Console
     from rich.progress import track
 
+    out = _place(options.out)
     console = Console(stderr=options.json)
     results = [_one_seed(seed) for seed in track(range(options.seeds), "training", console=console, transient=True)]
-    summary = _summary(results)
+    summary = _summary(results) | {"reports": str(out)}
+    _write_reports(results[0], out)
     if options.json:
         print(json.dumps(summary))
     else:
         _print(summary, console)
+    return 0
+
+
+def _place(given: Path | None) -> Path:
+    from comt.errors import InputError
+
+    if given is None:
+        return Path(tempfile.mkdtemp(prefix="comt-demo-"))
+    if given.exists() and (not given.is_dir() or any(given.iterdir())):
+        raise InputError(f"--out {given} exists and is not empty; give a new folder.")
+    if not given.absolute().parent.is_dir():
+        raise InputError(f"--out {given}: the folder {given.absolute().parent} does not exist; create it first.")
+    return given
+
+
+def _write_reports(result: dict[str, Any], out: Path) -> None:
+    """Write the reports of the first seed: one for everybody, a private one per hospital."""
+    from comt.reporting import Told, write_reports
+
+    out.mkdir(exist_ok=True)
+    note = f"Demo: {FLIPPED:.0%} of the diagnoses were flipped on purpose."
+    write_reports(result["model"], out, Told(run="demo", target="diagnosis", notes=[note]))
+
+
+def _write_files(folder: Path) -> int:
+    from comt.datasets.flats import write_flats
+    from comt.errors import InputError
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"--files {folder} exists and is not empty; give a new folder.")
+    if not folder.absolute().parent.is_dir():
+        raise InputError(f"--files {folder}: the folder {folder.absolute().parent} does not exist; create it first.")
+    north, south, new = write_flats(folder)
+    print(f"{north} and {south}: flats of two agencies; some prices and areas are wrong, 30 rows of each are verified.")
+    print(f"{new}: flats whose price is not known.")
+    out = folder / "run"
+    print(f"Next: comt fit {north} {south} --target price --trusted verified --drop flat --out {out}")
     return 0
 
 
@@ -52,20 +104,22 @@ def _one_seed(seed: int) -> dict[str, Any]:
 
     from comt import CoMTClassifier
 
-    X, y = load_breast_cancer(return_X_y=True)
+    data = load_breast_cancer(as_frame=True)
+    X, y = data.data, data.target_names[data.target]
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(y))
     test, train = order[:200], order[200:]
     trusted = np.arange(len(train)) < N_TRUSTED
-    agents = rng.integers(0, N_AGENTS, len(train))
+    agents = np.array([f"hospital {number + 1}" for number in rng.integers(0, N_AGENTS, len(train))])
     wrong = ~trusted & (rng.random(len(train)) < FLIPPED)
-    given = np.where(wrong, 1 - y[train], y[train])
+    given = np.where(wrong, np.where(y[train] == "benign", "malignant", "benign"), y[train])
+    X, X_test = X.iloc[train].reset_index(drop=True), X.iloc[test]
 
     def auc(model: Any) -> float:
-        return float(roc_auc_score(y[test], model.decision_function(X[test])))
+        return float(roc_auc_score(y[test] == "malignant", model.decision_function(X_test)))
 
     taught: dict[str, Any] = {"lambda_w": LAMBDA_W, "lambda_trusted": LAMBDA_TRUSTED}
-    rows = {"X": X[train], "y": given, "agents": agents}
+    rows = {"X": X, "y": given, "agents": agents}
     comt = CoMTClassifier(**taught, lambda_z=LAMBDA_Z).fit(**rows, trusted=trusted)
     issues = comt.issues()
     flagged = issues["row"][issues["flagged"]].to_numpy()
@@ -77,9 +131,10 @@ def _one_seed(seed: int) -> dict[str, Any]:
     return {
         "CoMT": [auc(comt)],
         "CoMT-subset": [auc(CoMTClassifier(**taught).fit(**rows, trusted=trusted))],
-        "TI-only": each_lambda(X=X[train][trusted], y=given[trusted]),
+        "TI-only": each_lambda(X=X[trusted], y=given[trusted]),
         "buggy-only": each_lambda(**rows),
-        "clean oracle": each_lambda(X=X[train], y=y[train], agents=agents),
+        "clean oracle": each_lambda(X=X, y=y[train], agents=agents),
+        "model": comt,
         "rounds": comt.n_rounds_,
         "bytes": float(np.mean([agent.ledger.total_bytes for agent in comt._agents])),
         "certificate": comt.certificate_,
@@ -141,6 +196,9 @@ def _print(summary: dict[str, Any], console: Any) -> None:
         f"showing each other a row; {N_TRUSTED} verified rows lifted it from {buggy:.3f} to {comt:.3f} (those rows alone: "
         f"{trusted:.3f}), and of the {summary['rows_flagged']:.0f} rows it flags {summary['flagged_and_wrong']:.0f} are "
         f"indeed among the {summary['rows_wrong']:.0f} wrong ones."
+    )
+    console.print(
+        f"Reports: {summary['reports']}/report.html for everybody, <hospital>/report.html for each hospital alone."
     )
     console.print(
         "What to try next: your own files, `comt fit A.csv B.csv --target COLUMN --trusted COLUMN --out run/`, or in Python "

@@ -18,10 +18,10 @@ def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "predict",
         help="apply a saved model to a file",
-        description="Apply a saved model to a CSV or Parquet file; columns are found by name, others are ignored.",
+        description="Apply a saved model to a CSV, Parquet or LIBSVM file; columns are found by name, others are ignored.",
     )
     parser.add_argument("model", type=Path, metavar="MODEL", help="a model.json")
-    parser.add_argument("file", type=Path, metavar="FILE", help="a .csv or .parquet file with the model's columns")
+    parser.add_argument("file", type=Path, metavar="FILE", help="a file with the model's columns")
     parser.add_argument("--out", type=Path, metavar="FILE", help="a CSV file to write (default: print)")
     parser.set_defaults(run=run)
 
@@ -30,9 +30,10 @@ def run(options: argparse.Namespace) -> int:
     """Read everything, predict, then write: a wrong row leaves nothing half-written."""
     import pandas as pd
 
-    from comt.cli.fit import neutral
     from comt.errors import InputError
-    from comt.model_file import load, write_whole
+    from comt.model_file import load
+    from comt.spreadsheets import neutral
+    from comt.writing import write_whole
 
     model = load(options.model)
     if options.out is not None:
@@ -57,34 +58,36 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _scores(model: TaughtModel, path: Path) -> Array:
-    """Return coef·x + intercept of every row of a file, read in batches."""
+    """Return the value of ``decision_function`` of every row of a file, read in batches."""
     import numpy as np
 
-    from comt.agent.files import csv_types, numbers, read_batches, read_schema
+    from comt.agent import libsvm
+    from comt.agent.columns import cells_of
+    from comt.agent.formats import is_libsvm, read_batches, read_schema, reading_types
     from comt.errors import InputError
 
     if model.columns is None:
         raise InputError("the model was trained on arrays without column names; use comt.load(...).predict in Python.")
+    kinds = dict.fromkeys(model.columns, True)
+    if model.schema is not None:
+        kinds = {column.name: column.numeric for column in model.schema.columns}
     schema = read_schema(path)
-    missing = [name for name in model.columns if name not in schema.names]
+    absent = [name for name in kinds if name not in schema.names]
+    missing = [name for name in absent if not (is_libsvm(path) and libsvm.is_index(name))]
     if missing:
         raise InputError(f"{path.name} lacks the columns {', '.join(missing)} that the model needs; add them.")
-    twice = [name for name in model.columns if schema.names.count(name) > 1]
+    twice = [name for name in kinds if schema.names.count(name) > 1]
     if twice:
         raise InputError(f"{path.name} has the column '{twice[0]}' twice; give every column one name.")
     parts: list[Array] = [np.empty(0)]
     rows = 0
-    for batch in read_batches(path, list(model.columns), csv_types(schema)):
-        block = numbers(batch, model.columns, path)
-        finite = np.isfinite(block)
-        if not finite.all():
-            row, column = (int(i) for i in np.argwhere(~finite)[0])
-            raise InputError(
-                f"{path.name} has a missing or infinite value in row {rows + row}, column '{model.columns[column]}'; "
-                "fill or drop it."
-            )
-        parts.append(model.decision_function(block))
-        rows += len(block)
+    for batch in read_batches(path, list(kinds), reading_types(schema, kinds)):
+        cells = {
+            name: cells_of(batch.column(name), numeric=numeric, name=name, file=path.name)
+            for name, numeric in kinds.items()
+        }
+        parts.append(model.decision_of(cells, first_row=rows))
+        rows += batch.num_rows
     if rows == 0:
         raise InputError(f"{path.name} holds no rows; give a file with at least one.")
     return np.concatenate(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from comt.declaration import Declaration, Declare
 from comt.queries import Answer, Query, Totals
 
 
@@ -25,6 +26,13 @@ class Answering(Protocol):
         """Answer one query with sums over its rows."""
 
 
+class Declaring(Answering, Protocol):
+    """An agent that holds a table and says which columns it has."""
+
+    def declare(self, question: Declare, round_number: int) -> Declaration:
+        """Say which columns the table has and which levels enough of its rows share."""
+
+
 class Federation(Protocol):
     """Three verbs: declare, sum, each. Solvers use ``sum`` only, as if the data were in one place."""
 
@@ -44,3 +52,10 @@ class Federation(Protocol):
 
     def each(self, query: Query) -> dict[str, Totals]:
         """Return every agent's own answer; agents refuse unless their owner allows it."""
+
+
+class TableFederation(Federation, Protocol):
+    """A federation whose agents hold tables, about which they have to agree first."""
+
+    def declarations(self, question: Declare) -> list[Declaration]:
+        """Return every agent's declaration, in the order of names."""

@@ -10,6 +10,7 @@ from functools import cache, partial
 
 from threadpoolctl import ThreadpoolController
 
+from comt.declaration import Declaration, Declare
 from comt.errors import InputError
 from comt.federation.base import Answering
 from comt.federation.transcript import Transcript
@@ -80,6 +81,16 @@ class LocalFederation:
         for agent in self._agents[1:]:
             agent.check_columns(columns)
         return columns
+
+    def declarations(self, question: Declare) -> list[Declaration]:
+        """Ask every agent which columns its table has."""
+        self._rounds += 1
+        declared = []
+        for agent in self._agents:
+            if not hasattr(agent, "declare"):
+                raise InputError(f"agent {agent.name} declares no columns; give it rows of a table.")
+            declared.append(agent.declare(question, self._rounds))
+        return declared
 
     def sum(self, query: Query) -> Totals:
         """Ask all agents and return the sum of their answers."""

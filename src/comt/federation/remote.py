@@ -295,7 +295,9 @@ class RemoteFederation:
 
     def exchange_sealed(self, sealed: Mapping[str, bytes]) -> dict[str, bytes]:
         """Carry messages of secure summation; sites that are silent are missing from what comes back."""
-        message = messages.Sealed(training=self.training, messages=dict(sealed), seconds=self._seconds)
+        contents = set(sealed.values())
+        sent = {messages.Sealed.EVERYBODY: contents.pop()} if len(contents) == 1 else dict(sealed)
+        message = messages.Sealed(training=self.training, messages=sent, seconds=self._seconds)
         found: dict[str, bytes] = {}
         for site, reply in self._exchange(sorted(sealed), message, messages.SealedReply).items():
             if reply.refusal or reply.site != site or reply.training != self.training:

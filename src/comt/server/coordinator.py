@@ -23,10 +23,11 @@ from comt.federation.journal import Journal
 from comt.federation.remote import RemoteFederation, Transport
 from comt.losses import LossName
 from comt.messages import Finish, Task
-from comt.model_file import TaughtModel, write_whole
+from comt.model_file import TaughtModel
 from comt.queries import ResidualScale
 from comt.server.training import Training, train
 from comt.settings import check_settings
+from comt.writing import write_whole
 
 REQUEST, PROGRESS, RESULT = "request.json", "progress.jsonl", "result.json"
 MODEL, CHECKPOINT = "model.json", "checkpoint.bin"

@@ -8,6 +8,8 @@ used; a constant column is switched off.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from comt.federation.base import Federation
@@ -61,17 +63,19 @@ def center_and_scale(federation: Federation, n_columns: int) -> tuple[Array, Arr
     return center, scale
 
 
-def column_quartiles(federation: Federation, n_columns: int, max_refinements: int = 6) -> Array:
-    """Return the three quartiles (columns × 3); coinciding ones are exactly equal."""
+def column_quartiles(
+    federation: Federation, n_columns: int, max_refinements: int = 6, ask: Callable[..., Histogram] = Histogram
+) -> Array:
+    """Return the three quartiles (columns × 3); coinciding ones are exactly equal. ``ask`` makes the question."""
     edges = np.broadcast_to(coarse_edges(), (n_columns, len(coarse_edges())))
-    counts = federation.sum(Histogram(n_columns=n_columns))["counts"]
+    counts = federation.sum(ask(n_columns=n_columns))["counts"]
     first, last = _bins_of(counts, QUARTILES[0]), _bins_of(counts, QUARTILES[2])
     column = np.arange(n_columns)
     limit = 2.0 ** (OCTAVES + 1)
     low, high = np.clip(edges[column, first], -limit, limit), np.clip(edges[column, last + 1], -limit, limit)
     quartiles = np.empty((n_columns, 3))
     for _ in range(max_refinements):
-        counts = federation.sum(Histogram(n_columns=n_columns, low=low, high=high, bins=BINS))["counts"]
+        counts = federation.sum(ask(n_columns=n_columns, low=low, high=high, bins=BINS))["counts"]
         width = (high - low) / BINS
         starts = low[:, None] + width[:, None] * (np.arange(BINS + 2) - 1)
         for index, share in enumerate(QUARTILES):

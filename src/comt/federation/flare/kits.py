@@ -24,7 +24,7 @@ from typing import Any
 
 from comt.errors import FederationError, InputError
 from comt.federation.flare.extra import engine_environment, need_engine
-from comt.model_file import write_whole
+from comt.writing import write_whole
 
 FEDERATION = "federation.toml"
 OPERATOR = "operator@comt.local"

@@ -1,0 +1,48 @@
+"""A part of an agent's rows that stands for all of them, and single rows by their place."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comt.agent.data import Block, RowSource
+from comt.problem import Array
+
+
+def spread_sample(rows: RowSource, most: int) -> Block:
+    """Return at most ``most`` unverified rows, spread evenly over the source."""
+    step = -(-rows.n_rows // most) or 1
+    features, targets, start = [rows.trusted()[0][:0]], [rows.trusted()[1][:0]], 0
+    for block, wanted in rows.blocks():
+        first = -start % step
+        features.append(block[first::step])
+        targets.append(wanted[first::step])
+        start += len(wanted)
+    return np.concatenate(features), np.concatenate(targets)
+
+
+def rows_at(rows: RowSource, places: NDArray[np.intp]) -> Array:
+    """Return the features of the unverified rows at these places of the source, in the order of ``places``."""
+    found = np.empty((len(places), len(rows.names)))
+    start = 0
+    for block, wanted in rows.blocks():
+        here = np.flatnonzero((places >= start) & (places < start + len(wanted)))
+        found[here] = block[places[here] - start]
+        start += len(wanted)
+    return found
+
+
+class FewerTrusted:
+    """An agent's rows with some of its trusted ones left out, as cross-validation needs them."""
+
+    def __init__(self, source: RowSource, kept: NDArray[np.bool_]) -> None:
+        self._source, self._kept = source, kept
+        self.names, self.n_rows = source.names, source.n_rows
+        self.blocks = source.blocks
+        scored: NDArray[np.bool_] | None = getattr(source, "scored", None)
+        self.scored = np.ones(int(kept.sum()), dtype=bool) if scored is None else scored[kept]
+
+    def trusted(self) -> Block:
+        """Return the trusted rows that are left."""
+        features, targets = self._source.trusted()
+        return features[self._kept], targets[self._kept]

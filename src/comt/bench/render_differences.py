@@ -1,0 +1,109 @@
+"""Every printed number that ours differs from by more than .02, and why."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from comt.bench import published
+from comt.bench.real_as_printed import CELLS
+from comt.bench.render_tables import markdown
+
+TOLERANCE = 0.02
+#: our names of the methods that the paper's tables have, by table
+PRINTED = {"robust-LR (printed rLR)": "RoLR", "robust-LR (printed RloR)": "rLR"}
+NAMES: dict[str, published.TableName] = {
+    "regression": "table_regression_r2",
+    "features": "table_features_auc",
+    "flips": "table_flips_auc",
+}
+_LEVELS = (
+    "Protocol: the level of an AUC depends on where the cluster centres fall, which the paper does not say; compare "
+    "orderings."
+)
+_FEATURES = f"{_LEVELS} The print mostly rises with the noise, which no method's rows can explain."
+_BLOCKS = f"{_LEVELS} The print's three blocks describe one experiment and differ among themselves by up to .17."
+_SWAPPED = " The print swaps the names of the two robust regressions (E8)."
+_GAMMA = (
+    "Ours is better because γ is chosen on held-out trusted rows, and repaired and trusted rows are fitted together."
+)
+#: by table and method
+WHY = {
+    "regression": {
+        "CoMT": "Protocol: with 50 trusted rows at noise 1.2, λ_w = 100 holds the solution near the buggy rows' "
+        "attenuated model; the print is flat in the noise. The other reading of the noise (below) is flatter, but lower.",
+        "CoMT-subset": "Erratum E5: solved exactly, crafting moves the model by far less than the print's .03, and not "
+        "for the better. At noise 1.2 with 50 trusted rows: as CoMT.",
+        "TI-only": "Protocol: λ_w = 100 is inferred from this column, which asks for 102 to 131; and the print falls with "
+        "a noise that TI-only never sees.",
+        "DUTI": f"{_GAMMA} The paper does not say how it chose γ.",
+        "REWLSE": "The print rises with trusted rows that the method has no place for; on 20,000 rows of symmetric "
+        "noise ours is as good as least squares (errata, what the tables cannot be).",
+    },
+    "features": {
+        "CoMT": _FEATURES,
+        "CoMT-subset": _FEATURES,
+        "TI-only": _FEATURES,
+        "RoLR": _FEATURES + _SWAPPED,
+    },
+    "flips": {
+        "CoMT": _BLOCKS,
+        "CoMT-subset": _BLOCKS,
+        "TI-only": _BLOCKS,
+        "DUTI": f"{_BLOCKS} {_GAMMA}",
+        "rLR": _BLOCKS + _SWAPPED,
+    },
+}
+
+
+def printed_cells(table: str) -> dict[tuple[float, float, str], list[published.Cell]]:
+    """Return the printed cells by (noise, η, our method name); the three flip blocks are one experiment."""
+    found: dict[tuple[float, float, str], list[published.Cell]] = {}
+    for cell in published.table(NAMES[table]):
+        noise = 0.4 if table == "flips" else cell.noise
+        found.setdefault((noise, cell.eta_percent, PRINTED.get(cell.method, cell.method)), []).append(cell)
+    return found
+
+
+def differences(results: pd.DataFrame) -> str:
+    """Return one line per table and method with a number further than .02 from the print."""
+    ours = results.groupby(["data", "noise", "trusted", "method"])["score"].mean()
+    lines = []
+    for table in NAMES:
+        by_method: dict[str, list[float]] = {}
+        for (noise, eta, method), cells in printed_cells(table).items():
+            if (table, noise, eta, method) in ours.index:
+                found = float(ours[(table, noise, eta, method)])
+                by_method.setdefault(method, []).extend(found - cell.mean for cell in cells)
+        for method, gaps in by_method.items():
+            far = [gap for gap in gaps if abs(gap) > TOLERANCE]
+            if far:
+                spread = f"{min(far):+.2f} to {max(far):+.2f}" if len(far) > 1 else f"{far[0]:+.2f}"
+                lines.append([table, method, f"{len(far)} of {len(gaps)}", spread, WHY[table][method]])
+    head = ["table", "method", "numbers beyond .02", "ours − print", "why"]
+    return "## Where we differ from the print by more than .02, and why\n\n" + markdown(head, lines)
+
+
+REAL_NAMES = {"robust regression (printed rLR)": "REWLSE", "robust logistic (printed RloR)": "RoLR"}
+
+
+def real_differences(fair: pd.DataFrame, as_printed: pd.DataFrame | None) -> str:
+    """Return the paper's numbers on real data beside ours in the same cell, in its setting and tuned."""
+    protocols = [fair] if as_printed is None else [as_printed, fair]
+    cell_of = ["data", "corruption", "noise", "trusted", "method"]
+    ours = [results.groupby(cell_of)["score"].mean() for results in protocols]
+    lines = []
+    for line in published.real_and_scaling():
+        if line["setting"] not in CELLS:
+            continue
+        cell, _ = CELLS[line["setting"]]
+        beside = {line["method"]: line["value"]}
+        if line["method"] == "every baseline":
+            beside = dict.fromkeys(("TI-only", "DUTI", "RoLR", "rLR"), line["value"])
+        if line["method"] == "CoMT":
+            beside["Buggy-only"] = "not shown"
+        for method, value in beside.items():
+            name = REAL_NAMES.get(method, method)
+            means = [scores.get((*cell, name)) for scores in ours]
+            lines.append([line["setting"], name, value, *("–" if m is None else f"{m:.3f}" for m in means)])
+    headings = ["ours, tuned alike"] if as_printed is None else ["ours in its setting", "ours, tuned alike"]
+    return markdown(["the paper's setting", "method", "print", *headings], lines)

@@ -1,0 +1,70 @@
+"""The bar that shows how a training goes: rounds, the certificate on its way down, time left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import log
+from time import monotonic
+from typing import Any
+
+from comt.progress import listening
+
+
+class Descent:
+    """How far a certificate has come from where it started to where it has to be, on a logarithmic scale.
+
+    Examples
+    --------
+    >>> descent = Descent(tol=1e-8)
+    >>> [round(descent.at(value), 2) for value in (1.0, 1e-2, 1e-6, 1e-3, 1e-9)]
+    [0.0, 0.25, 0.75, 0.75, 1.0]
+    """
+
+    def __init__(self, tol: float) -> None:
+        self._tol, self._first, self._share = tol, 0.0, 0.0
+
+    def at(self, certificate: float) -> float:
+        """Return the share of the way, which never goes back."""
+        if not certificate > 0.0:
+            return self._share
+        self._first = max(self._first, certificate)
+        if self._first > self._tol:
+            way = log(self._first / certificate) / log(self._first / self._tol)
+            self._share = min(1.0, max(self._share, way))
+        return self._share
+
+
+def time_left(elapsed: float, share: float) -> str:
+    """Say how long it will take if it goes on like that; Newton's last steps are faster, so it is an upper bound."""
+    if share <= 0.0:
+        return "time left unknown"
+    seconds = elapsed * (1.0 - share) / share
+    return f"at most {seconds:.0f} s left" if seconds >= 1.0 else "almost done"
+
+
+@contextmanager
+def training_bar(tol: float, text: str = "training") -> Iterator[None]:
+    """Show a bar on the terminal's error stream while a training runs; nothing where there is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = Console(stderr=True, markup=False, highlight=False)
+    if not console.is_terminal:
+        yield
+        return
+    descent, start, rounds = Descent(tol), monotonic(), 0
+    with Progress(TextColumn("{task.description}"), BarColumn(), console=console, transient=True) as progress:
+        task = progress.add_task(f"{text}: agreeing on scales", total=1.0)
+
+        def show(record: dict[str, Any]) -> None:
+            nonlocal rounds
+            rounds += 1
+            certificate = float(record.get("certificate", 0.0))
+            share = descent.at(certificate)
+            left = time_left(monotonic() - start, share)
+            words = f"{text}: round {rounds}, certificate {certificate:.0e} (to {tol:.0e}), {left}"
+            progress.update(task, completed=share, description=words)
+
+        with listening(show):
+            yield

@@ -1,0 +1,273 @@
+"""From a fitted estimator to its reports: the place that holds both sides gathers what each report may show."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from comt.agent import Agent
+from comt.agent.findings import column_findings
+from comt.agent.inspection import inspect_first
+from comt.agent.joining import METRICS, Task, worth_joining
+from comt.agent.sampling import rows_at, spread_sample
+from comt.comparison import Comparison, compare
+from comt.errors import InputError
+from comt.problem import Array
+from comt.report.aggregate import (
+    AgentSummary,
+    AggregateReport,
+    Choice,
+    ColumnSummary,
+    SelectionPoint,
+    write_aggregate_report,
+)
+from comt.report.private import AgentReport, Joining, write_agent_report
+from comt.report.private_page import rows_to_show
+from comt.validation import HeldOut, held_out, suspects
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: gives an agent's rows as its file has them, by agent and row numbers, indexed by the latter
+RowReader = Callable[[str, NDArray[np.int64]], "pd.DataFrame"]
+#: rows that columns are judged by at most
+JUDGED_BY = 100_000
+REPORT = "report.html"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What only whoever started the training can tell a report."""
+
+    #: identifies the run
+    run: str = "in this process"
+    #: name of the predicted column
+    target: str = "target"
+    #: gives rows as their owner knows them; None: the features as they were fitted
+    rows: RowReader | None = None
+    #: how columns became features; (): all are numbers
+    columns: Sequence[ColumnSummary] = ()
+    #: missing values by agent
+    missing: Mapping[str, int] = field(default_factory=dict)
+    seconds: float | None = None
+    #: sentences to show to everybody
+    notes: Sequence[str] = ()
+
+
+def write_reports(
+    model: Any, folder: str | Path, told: Told | None = None, *, held: HeldOut | None = None, validate: bool = True
+) -> None:
+    """Write ``report.html`` for everybody, and ``<agent>/report.html`` for the eyes of each agent.
+
+    Parameters
+    ----------
+    model:
+        A :class:`~comt.estimators.CoMTRegressor` or :class:`~comt.estimators.CoMTClassifier` that was fitted in this process.
+    folder:
+        An existing folder; the agents' folders in it are made if they are missing, readable by their owner only.
+    told:
+        Names, and where to find the rows as their owners know them.
+    held:
+        What :func:`comt.validation.held_out` found, if it was asked already.
+    validate:
+        Otherwise: whether to train again without each fold of the trusted rows, so that models are compared on rows they
+        did not see.
+    """
+    agents, told = _agents(model), told or Told()
+    if held is None and validate:
+        held = held_out(model, agents)
+    issues = model.issues()
+    for agent in agents:
+        private = Path(folder) / agent.name
+        private.mkdir(mode=0o700, exist_ok=True)
+        write_agent_report(private / REPORT, agent_report(model, agent, issues, told, held))
+    compared = None if held is None else compare(model, agents, held)
+    write_aggregate_report(Path(folder) / REPORT, aggregate_report(model, issues, told, compared))
+
+
+def agent_report(
+    model: Any, agent: Agent, issues: pd.DataFrame, told: Told, held: HeldOut | None = None, budget: int = 40
+) -> AgentReport:
+    """Gather what one agent's private report shows; ``issues`` is the model's table, of all agents or of this one."""
+    import pandas as pd
+
+    preparation, place = model._training.preparation, [other.name for other in _agents(model)].index(agent.name)
+    table = issues[issues["agent"] == agent.name].reset_index(drop=True)
+    positions = np.asarray(model._positions[place])
+    if "used" not in table.columns:
+        table["used"] = pd.Series(_used(model, agent, positions), index=positions).reindex(table["row"]).to_numpy()
+    inspect = inspect_first(table, budget)
+    shown = rows_to_show(table, inspect)
+    order = np.argsort(positions)
+    features = rows_at(agent.rows, order[np.searchsorted(positions, shown, sorter=order)])
+    effects = preparation.features(features)[:, : len(agent.columns)] * model.theta_[: len(agent.columns)]
+    sample = spread_sample(agent.rows, JUDGED_BY)[0]
+    center, scale = _center_and_scale(preparation, sample)
+    joining = _joining(model, agent, held)
+    names = list(agent.columns)
+    return AgentReport(
+        agent=agent.name,
+        run=told.run,
+        task=_task(model),
+        target=told.target,
+        issues=table,
+        rows=pd.DataFrame(features, index=shown, columns=names) if told.rows is None else told.rows(agent.name, shown),
+        trusted_rows=len(agent.rows.trusted()[1]),
+        classes=_classes(model),
+        features=tuple(column.column for column in told.columns) or agent.columns,
+        trusted_suspects=_suspects(model, agent, held),
+        joining=joining,
+        columns=column_findings(sample, names, center, scale, table),
+        inspect=inspect,
+        spreads={**dict(zip(names, scale.tolist(), strict=True)), told.target: float(preparation.target_scale)},
+        effects=pd.DataFrame(effects * float(preparation.target_scale), index=shown, columns=names),
+        notes=told.notes,
+    )
+
+
+def aggregate_report(
+    model: Any, issues: pd.DataFrame, told: Told, compared: Comparison | None = None
+) -> AggregateReport:
+    """Gather what the report for everybody shows: counts, scores, totals of ledgers."""
+    agents = _agents(model)
+    flagged = issues.groupby("agent")["flagged"].sum().to_dict()
+    used = {
+        agent.name: int(_used(model, agent, np.asarray(rows)).sum())
+        for agent, rows in zip(agents, model._positions, strict=True)
+    }
+    chosen = getattr(model, "choice_", None)
+    weights = {} if chosen is None else dict(zip(chosen.agents, chosen.agent_weights.tolist(), strict=True))
+    plain = [
+        ColumnSummary(column=name, kind="number", coefficient=float(value))
+        for name, value in zip(agents[0].columns, np.ravel(model.coef_), strict=True)
+    ]
+    return AggregateReport(
+        run=told.run,
+        task=_task(model),
+        target=told.target,
+        agents=[
+            replace(
+                _summary(agent, int(flagged.get(agent.name, 0)), used[agent.name], told.missing.get(agent.name, 0)),
+                weight=weights.get(agent.name),
+            )
+            for agent in agents
+        ],
+        rounds=model.n_rounds_,
+        certificate=model.certificate_,
+        tol=model.tol,
+        history=model.history_,
+        curve=[
+            SelectionPoint(rule=point.rule, fraction=point.fraction, score=point.score)
+            for point in model.selection_curve_
+        ],
+        selected_fraction=float(model.selected_fraction_),
+        comparison={} if compared is None else compared.scores,
+        metric=METRICS[_task(model)],
+        best="" if compared is None else compared.best,
+        comparison_rows=0 if compared is None else compared.rows,
+        held_out=compared is not None,
+        choices=[]
+        if chosen is None
+        else [Choice(choice=line.candidate, score=-line.loss, weight=line.share) for line in chosen.lines],
+        choice_reason="" if chosen is None else chosen.sentence,
+        columns=told.columns or plain,
+        settings={
+            name: str(value)
+            for name, value in model.get_params().items()
+            if value is not None and name not in ("verbose", "warm_start")
+        },
+        notes=told.notes,
+        seconds=told.seconds,
+    )
+
+
+def _agents(model: Any) -> list[Agent]:
+    check_is_fitted(model, "theta_")
+    if not hasattr(model, "_agents"):
+        raise InputError(
+            "reports need the training rows, which are not stored with a model; fit again in this process."
+        )
+    agents: list[Agent] = model._agents
+    return agents
+
+
+def _task(model: Any) -> Task:
+    return "regression" if getattr(model, "classes_", None) is None else "classification"
+
+
+def _classes(model: Any) -> tuple[Any, ...]:
+    return tuple(getattr(model, "classes_", ()))
+
+
+def _suspects(model: Any, agent: Agent, held: HeldOut | None) -> pd.DataFrame | None:
+    """Return the trusted rows that look wrong, where it is known which rows of the file they are."""
+    places = getattr(agent.rows, "trusted_places", None)
+    return None if held is None or places is None else suspects(held, agent.name, places, _classes(model))
+
+
+def _joining(model: Any, agent: Agent, held: HeldOut | None) -> Joining:
+    """Compare the joint model with the agent's own on trusted rows that are a fair sample."""
+    if held is None:
+        return worth_joining(agent.rows, _joint(model, agent), task=_task(model), held_out=False)
+    fair = held.scored[agent.name]
+    rows = agent.with_trusted(fair).rows
+    return worth_joining(rows, held.predicted[agent.name][fair], task=_task(model), held_out=True)
+
+
+def _used(model: Any, agent: Agent, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Return which of an agent's unverified rows were learnt from."""
+    if hasattr(model, "selected_"):
+        chosen: NDArray[np.bool_] = model.selected_[positions]
+        return chosen
+    training = model._training
+    if training.selected is None:
+        return np.ones(agent.rows.n_rows, dtype=bool)
+    problem, preparation, solution = training.problem, training.preparation, training.solution
+    threshold = float(training.selected.threshold)
+    if training.selected.rule == "alpha":
+        return np.abs(agent.alphas(problem, preparation, solution.r)) >= threshold
+    return agent.losses(problem, preparation, solution.theta) < threshold
+
+
+def _joint(model: Any, agent: Agent) -> Array:
+    """Return what the model says of an agent's trusted rows, which it has seen."""
+    preparation = model._training.preparation
+    scores: Array = preparation.features(agent.rows.trusted()[0]) @ model.theta_
+    if _task(model) == "classification":
+        return scores
+    return scores * float(preparation.target_scale) + float(preparation.target_center)
+
+
+def _center_and_scale(preparation: Any, sample: Array) -> tuple[Array, Array]:
+    """Return what all agents agreed on; if they agreed on nothing (``standardize=False``), this agent's own."""
+    if not preparation.trivial and (preparation.scale != 1.0).any():
+        return preparation.center, preparation.scale
+    if not len(sample):
+        return preparation.center, preparation.scale
+    return np.median(sample, axis=0), np.std(sample, axis=0)
+
+
+def _summary(agent: Agent, flagged: int, used: int, missing: int) -> AgentSummary:
+    sent: Counter[str] = Counter()
+    for entry in agent.ledger:
+        sent[entry.purpose] += entry.bytes
+    rows = agent.rows.n_rows
+    return AgentSummary(
+        name=agent.name,
+        rows=rows,
+        trusted_rows=len(agent.rows.trusted()[1]),
+        flagged=flagged,
+        used=used,
+        reliability=1.0 - flagged / rows if rows else None,
+        sent=dict(sent),
+        arrays=len(agent.ledger),
+        fewest_rows=min((entry.rows for entry in agent.ledger if entry.rows), default=None),
+        missing=missing,
+    )
