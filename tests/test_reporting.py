@@ -51,7 +51,8 @@ def test_a_private_report_holds_its_agents_rows_only(regression):
     assert sorted(report.issues["row"]) == own.tolist()
     assert report.trusted_rows == int((where["trusted"] & (where["agents"] == report.agent)).sum())
     shown = report.rows.index
-    np.testing.assert_allclose(report.rows.to_numpy(), X.loc[shown].to_numpy())
+    np.testing.assert_allclose(report.rows[list(X.columns)].to_numpy(), X.loc[shown].to_numpy())
+    np.testing.assert_allclose(report.rows["y"], regression[1][shown])
     # what the columns add up to is what the model expects beyond the ordinary row
     assert report.effects is not None
     expected = model.predict(X.loc[shown]) - model.predict(X.median().to_frame().T)[0]

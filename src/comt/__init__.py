@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from comt.agent import Agent, ArrayRows, FileRows, Ledger, Policy, TableRows
     from comt.curves import selection_curve
-    from comt.errors import ComtError, ConvergenceError, GateError, InputError, SelectionWarning, SparsityWarning
+    from comt.errors import (
+        ComtError,
+        ConvergenceError,
+        GateError,
+        InputError,
+        NoTrustedRowsWarning,
+        SelectionWarning,
+        SparsityWarning,
+    )
     from comt.estimators import CoMTClassifier, CoMTRegressor
     from comt.model_file import load
     from comt.model_selection import TrustedKFold
@@ -32,6 +40,7 @@ _HOMES = {
     "InputError": "comt.errors",
     "Ledger": "comt.agent",
     "Policy": "comt.agent",
+    "NoTrustedRowsWarning": "comt.errors",
     "Reviews": "comt.reviews",
     "SelectionWarning": "comt.errors",
     "SparsityWarning": "comt.errors",
@@ -53,6 +62,7 @@ __all__ = [
     "GateError",
     "InputError",
     "Ledger",
+    "NoTrustedRowsWarning",
     "Policy",
     "Reviews",
     "SelectionWarning",

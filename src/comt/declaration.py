@@ -35,7 +35,7 @@ class DeclaredColumn:
     name: str
     #: "empty": no cell has a value
     kind: Literal["number", "category", "empty"]
-    #: levels that enough rows have, most frequent first is not told: they are sorted
+    #: levels that enough rows have, sorted: their order tells nothing
     levels: tuple[Level, ...] = ()
     #: rows of the rarest level that is told, or of the column
     fewest_rows: int = 0

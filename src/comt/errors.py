@@ -83,3 +83,7 @@ class SelectionWarning(UserWarning):
 
 class SparsityWarning(UserWarning):
     """λ_α is so large that hardly any row takes part in the training."""
+
+
+class NoTrustedRowsWarning(UserWarning):
+    """No row is trusted, so automatic choice has nothing to choose by."""

@@ -17,7 +17,10 @@ LossName = Literal["squared", "logistic"]
 
 
 class Loss(Protocol):
-    """What a solver may ask of a loss. ``c`` is the crafting coupling ‖r‖²/(2λ_Z), 0 without crafting."""
+    """What a solver may ask of a loss.
+
+    ``c`` is the crafting coupling ‖r‖²/(2λ_Z): 0 without crafting, negative where crafting repairs (direct teaching).
+    """
 
     name: ClassVar[LossName]
     #: the trusted rows enter as ``trusted_factor × value`` (the paper writes no ½ before the trusted squares)
@@ -139,14 +142,16 @@ class LogisticLoss:
         start = scores * -targets
         if lambda_alpha > 0:
             start -= lambda_alpha
-        logit = _fixed_point(start, c) if c > 0 else start
+        logit = start
+        if c != 0:
+            logit = _fixed_point(start, c) if c > -2.0 else _fixed_point_below(start, -c)
         tail = np.exp(-np.abs(logit))
         smaller = tail / (1.0 + tail)  # σ(−|t|), which keeps its digits in both tails
         alpha = np.where(logit > 0, 1.0 - smaller, smaller)
         phi = np.log1p(tail)
         phi += np.maximum(logit, 0.0)
         weight = smaller * (1.0 - smaller)
-        if c > 0:
+        if c != 0:
             phi -= (0.5 * c) * alpha * alpha
             weight /= 1.0 - c * weight
         return alpha, phi, weight
@@ -157,9 +162,9 @@ class LogisticLoss:
 
 
 def _fixed_point(start: Array, c: float) -> Array:
-    """Solve t = start + cσ(t). The map's slope is at most c/4 < 1, so the root is unique; Newton is vectorised."""
+    """Solve t = start + cσ(t), −2 < c < 4: the map's slope is below 1, so the root is unique; Newton is vectorised."""
     logit = start + c * expit(start + 0.5 * c)
-    floor = 4e-16 * (1.0 + c)
+    floor = 4e-16 * (1.0 + abs(c))
     for _ in range(50):
         alpha = expit(logit)
         gap = logit - start
@@ -172,6 +177,30 @@ def _fixed_point(start: Array, c: float) -> Array:
         # near c = 4 the root is almost double and Newton only linear, hence the generous limit above
         worst = float(np.max(np.abs(step), initial=0.0))
         if worst * worst <= floor or worst <= floor * max(1.0, float(np.max(np.abs(start), initial=0.0))):
+            break
+    return logit
+
+
+def _fixed_point_below(start: Array, q: float) -> Array:
+    """Solve t = start − qσ(t), q > 0: always one root, in [start − q, start]; Newton, halving where it does not settle."""
+    low, high = start - q, start.copy()
+    logit = start - q * expit(start - 0.5 * q)
+    before = np.full_like(start, np.inf)
+    floor = 4e-16 * (1.0 + q + float(np.max(np.abs(start), initial=0.0)))
+    for _ in range(200):
+        alpha = expit(logit)
+        gap = logit - start
+        gap += q * alpha
+        np.copyto(low, logit, where=gap < 0)
+        np.copyto(high, logit, where=gap > 0)
+        step = -gap / (1.0 + q * alpha * (1.0 - alpha))
+        following = logit + step
+        # a Newton step between the flat and the steep part of σ may cycle: steps must shrink and stay in the bracket
+        lost = (np.abs(step) > np.maximum(0.5 * before, floor)) | (following < low) | (following > high)
+        np.copyto(following, 0.5 * (low + high), where=lost)
+        before = np.abs(following - logit)
+        logit = following
+        if float(np.max(before, initial=0.0)) <= floor:
             break
     return logit
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from comt.errors import InputError
-from comt.preparation import CAP, KNEE, compress
+from comt.preparation import CAP, KNEE
 from comt.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -21,78 +21,22 @@ _NO_TEXT = ("", None, np.nan)
 
 
 def to_sklearn(model: TaughtModel) -> Any:
-    """Return the fitted pipeline, or the linear model alone if nothing has to come before it."""
+    """Return the fitted pipeline; the linear model alone if it needs nothing before it."""
     from sklearn.pipeline import Pipeline
 
-    schema = model.schema
-    if schema is None:
-        steps = _last_steps(model, list(range(len(model.coef))), [False] * len(model.coef))
-        last = steps[0][1] if len(steps) == 1 else Pipeline(steps)
-        if model.columns is not None:
-            steps[0][1].feature_names_in_ = np.array(model.columns, dtype=object)
-        return last
-    encoder, places = _encoder(schema)
-    numbers = {column.name for column in schema.columns if column.kind == "number"}
-    coded = [schema.features[place] not in numbers for place in places]
-    return Pipeline([("columns", encoder), *_last_steps(model, places, coded)])
-
-
-def _last_steps(model: TaughtModel, places: Sequence[int], coded: Sequence[bool]) -> list[tuple[str, Any]]:
-    """Return the linear model, behind the compression of heavy tails if there is one."""
-    if not model.preparation.compressed:
-        return [("model", _linear(model, model.coef[list(places)], model.intercept))]
-    from sklearn.compose import ColumnTransformer
-    from sklearn.pipeline import Pipeline
-
-    prepared, theta = model.preparation, model.theta
-    values = [index for index, is_coded in enumerate(coded) if not is_coded]
-    codes = [index for index, is_coded in enumerate(coded) if is_coded]
-    at = [places[index] for index in values]
-    transformers: list[tuple[str, Any, list[int]]] = []
-    coef: list[Array] = []
-    unit = prepared.target_scale
-    intercept = prepared.target_center
-    if prepared.constant:
-        intercept += unit * prepared.constant * float(theta[-1])
-    if values:
-        transformers.append(("values", Pipeline(_compression()), values))
-        # |z| up to the knee, and the logarithms of what lies above and below it
-        coef += [unit * theta[at], unit * KNEE * theta[at], -unit * KNEE * theta[at]]
-    if codes:
-        # a code is 0 or 1: whatever is done to it is a straight line between two values
-        where = sorted({places[index] for index in codes})
-        off = compress(-prepared.center[where] / prepared.scale[where])
-        on = compress((1.0 - prepared.center[where]) / prepared.scale[where])
-        intercept += unit * float(theta[where] @ off)
-        slopes = dict(zip(where, unit * theta[where] * (on - off), strict=True))
-        transformers.append(("codes", "passthrough", codes))
-        coef.append(np.array([slopes[places[index]] for index in codes]))
-    squeeze = ColumnTransformer(transformers, verbose_feature_names_out=False)
-    # two rows, one scale below and one above the centre: that is what their mean and deviation are (a constant column,
-    # of infinite scale, has the coefficient 0 whatever is done to it)
-    two_rows = np.zeros((2, len(places)))
-    known = np.where(np.isfinite(prepared.scale), prepared.scale, 1.0)
-    two_rows[:, values] = prepared.center[at] + np.array([[-1.0], [1.0]]) * known[at]
-    squeeze.fit(two_rows)
-    return [("compression", squeeze), ("model", _linear(model, np.concatenate(coef), intercept))]
-
-
-def _compression() -> list[tuple[str, Any]]:
-    """Return scaling, then the parts of the compression, made of NumPy's own functions."""
-    from sklearn.pipeline import FeatureUnion, Pipeline
-    from sklearn.preprocessing import FunctionTransformer, StandardScaler
-
-    reach = KNEE * float(np.exp(CAP / KNEE - 1.0))
-
-    def clip(low: float, high: float) -> Any:
-        return FunctionTransformer(np.clip, kw_args={"a_min": low, "a_max": high})
-
-    above = Pipeline([("clip", clip(KNEE, reach)), ("log", FunctionTransformer(np.log))])
-    below = Pipeline(
-        [("turn", FunctionTransformer(np.negative)), ("clip", clip(KNEE, reach)), ("log", FunctionTransformer(np.log))]
-    )
-    parts = FeatureUnion([("inside", clip(-KNEE, KNEE)), ("above", above), ("below", below)])
-    return [("scale", StandardScaler()), ("parts", parts)]
+    steps: list[tuple[str, Any]] = []
+    places = list(range(len(model.coef)))
+    if model.schema is not None:
+        encoder, places = _encoder(model.schema)
+        steps.append(("columns", encoder))
+    coef, intercept = model.coef[places], model.intercept
+    if model.preparation.compressed:
+        scaler, (coef, intercept) = _scaler(model, places), _compressed_coef(model, places)
+        steps += [("scales", scaler), ("heavy tails", _compression(len(places)))]
+    steps.append(("model", _linear(model, coef, intercept)))
+    if model.columns is not None and model.schema is None:
+        steps[0][1].feature_names_in_ = np.array(model.columns, dtype=object)
+    return steps[0][1] if len(steps) == 1 else Pipeline(steps)
 
 
 def _linear(model: TaughtModel, coef: Array, intercept: float) -> Any:
@@ -108,6 +52,46 @@ def _linear(model: TaughtModel, coef: Array, intercept: float) -> Any:
         linear.classes_ = np.array(model.classes)
     linear.n_features_in_ = len(coef)
     return linear
+
+
+def _scaler(model: TaughtModel, places: list[int]) -> Any:
+    """Return z = (x − centre)/scale; a column that is switched off (its scale is infinite) has no weight later on."""
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler()
+    scale = model.preparation.scale[places]
+    scaler.mean_, scaler.scale_ = model.preparation.center[places], np.where(np.isfinite(scale), scale, 1.0)
+    scaler.var_, scaler.n_samples_seen_, scaler.n_features_in_ = scaler.scale_**2, 1, len(places)
+    return scaler
+
+
+def _compression(width: int) -> Any:
+    """Return the compression of heavy tails out of NumPy's functions.
+
+    With a = clip(z, ±knee), b = ln clip(z, knee, top), c = ln clip(−z, knee, top) it is a + knee·(b − c), where
+    top = knee·exp(cap/knee − 1).
+    """
+    from sklearn.pipeline import FeatureUnion, Pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    def clip(low: float, high: float) -> Any:
+        return FunctionTransformer(np.clip, kw_args={"a_min": low, "a_max": high})
+
+    top = KNEE * float(np.exp(CAP / KNEE - 1.0))
+    tail = [("clipped", clip(KNEE, top)), ("logarithm", FunctionTransformer(np.log))]
+    below = Pipeline([("negative", FunctionTransformer(np.negative)), *tail])
+    union = FeatureUnion([("middle", clip(-KNEE, KNEE)), ("above", Pipeline(tail)), ("below", below)])
+    return union.fit(np.zeros((1, width)))
+
+
+def _compressed_coef(model: TaughtModel, places: list[int]) -> tuple[Array, float]:
+    """Return the weights of the three parts of the compression, and the intercept."""
+    prepared = model.preparation
+    live = np.isfinite(prepared.scale)
+    weights = np.where(live, prepared.target_scale * model.theta[: len(live)], 0.0)[places]
+    constant = prepared.constant * float(model.theta[-1]) if prepared.constant else 0.0
+    intercept = prepared.target_center + prepared.target_scale * constant
+    return np.concatenate([weights, KNEE * weights, -KNEE * weights]), float(intercept)
 
 
 def _encoder(schema: Schema) -> tuple[Any, list[int]]:

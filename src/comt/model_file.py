@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from comt import __version__
 from comt.errors import InputError
 from comt.losses import get_loss
+from comt.model_parts import model_parts
 from comt.preparation import Preparation
 from comt.problem import Array
 from comt.schema import Column, Schema
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 FORMAT = "comt-model"
 #: version 1 had no schema: its models take numbers only
 FORMAT_VERSION = 2
-#: how numbers that JSON does not know are written
-_NOT_FINITE = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
 #: parameters of an estimator that say nothing about its model
 _PASSING = ("verbose", "warm_start")
 
@@ -219,7 +218,8 @@ def load(path: str | Path) -> TaughtModel:
     --------
     >>> import tempfile, comt
     >>> path = tempfile.mkdtemp() + "/model.json"
-    >>> comt.CoMTRegressor().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]).save(path)
+    >>> model = comt.CoMTRegressor().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0], trusted=[False, False, True])
+    >>> model.save(path)
     >>> comt.load(path).predict([[4.0]]).shape
     (1,)
     """
@@ -239,52 +239,12 @@ def load(path: str | Path) -> TaughtModel:
             "again."
         )
     try:
-        return _model(content)
+        return TaughtModel(**model_parts(content))
     except KeyError as error:
         reason = f"{error} is missing"
     except (TypeError, ValueError, OverflowError) as error:
         reason = str(error)
     raise InputError(f"{path} is damaged ({reason}); save the model again.")
-
-
-def _model(content: dict[str, Any]) -> TaughtModel:
-    task, coef = content["task"], _vector(content, "coefficients")
-    if task not in ("regression", "classification"):
-        raise ValueError(f"task {task!r} is unknown")
-    if not len(coef) or not np.isfinite(coef).all():
-        raise ValueError("coefficients are not finite numbers")
-    given = _part(content, "preparation", dict)
-    preparation = Preparation(
-        _vector(given, "center", len(coef)),
-        _vector(given, "scale", len(coef)),
-        target_center=_finite(given, "target_center"),
-        target_scale=_finite(given, "target_scale"),
-        constant=_finite(given, "constant"),
-        compressed=bool(given.get("compressed", False)),
-    )
-    return TaughtModel(
-        task=task,
-        classes=_classes(content["classes"], task),
-        columns=_columns(content["columns"], len(coef)),
-        coef=coef,
-        intercept=_finite(content, "intercept"),
-        preparation=preparation,
-        theta=_vector(content, "theta", preparation.width),
-        r=_vector(content, "r", preparation.width),
-        parameters={name: _decoded(value) for name, value in _part(content, "parameters", dict).items()},
-        provenance={name: _decoded(value) for name, value in _part(content, "provenance", dict).items()},
-        schema=_schema(content, len(coef)),
-    )
-
-
-def _schema(content: dict[str, Any], width: int) -> Schema | None:
-    given = content["schema"] if content["format_version"] > 1 else None
-    if given is None:
-        return None
-    schema = Schema.from_json(_part(content, "schema", dict))
-    if list(schema.features) != content["columns"] or len(schema.features) != width:
-        raise ValueError("schema: its features are not the columns of the model")
-    return schema
 
 
 def _schema_of(estimator: Any, preparation: Preparation, agents: list[Agent]) -> Schema | None:
@@ -299,56 +259,6 @@ def _schema_of(estimator: Any, preparation: Preparation, agents: list[Agent]) ->
         return column if known else replace(column, fill=centers[column.name])
 
     return replace(schema, columns=tuple(filled(column) for column in schema.columns))
-
-
-def _part(content: dict[str, Any], name: str, kind: type) -> Any:
-    if not isinstance(content[name], kind):
-        raise TypeError(f"{name} is no {kind.__name__}")
-    return content[name]
-
-
-def _vector(content: dict[str, Any], name: str, length: int | None = None) -> Array:
-    numbers = np.array([_number(value, name) for value in _part(content, name, list)], dtype=np.float64)
-    if length is not None and len(numbers) != length:
-        raise ValueError(f"{name} has {len(numbers)} numbers where {length} belong")
-    return numbers
-
-
-def _number(value: Any, name: str) -> float:
-    value = _decoded(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} holds {value!r}, which is no number")
-    return float(value)
-
-
-def _finite(content: dict[str, Any], name: str) -> float:
-    number = _number(content[name], name)
-    if not isfinite(number):
-        raise ValueError(f"{name} is not finite")
-    return number
-
-
-def _classes(given: Any, task: str) -> tuple[Any, Any] | None:
-    if task == "regression":
-        if given is not None:
-            raise ValueError("a regression has no classes")
-        return None
-    if not isinstance(given, list) or len(given) != 2 or given[0] == given[1]:
-        raise ValueError("classes are not two different labels")
-    first, second = given
-    if not isinstance(first, (str, bool, int, float)) or type(first) is not type(second):
-        raise TypeError("classes are not two labels of one kind")
-    return first, second
-
-
-def _columns(given: Any, length: int) -> tuple[str, ...] | None:
-    if given is None:
-        return None
-    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-        raise TypeError("columns are not names")
-    if len(given) != length or len(set(given)) != length:
-        raise ValueError(f"columns are not {length} different names")
-    return tuple(given)
 
 
 def _label(value: Any) -> Any:
@@ -366,10 +276,6 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, float) and not isfinite(value):
         return str(value)
     return value
-
-
-def _decoded(value: Any) -> Any:
-    return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
 
 
 def _refuse_constant(name: str) -> Any:

@@ -35,6 +35,8 @@ class TeachingProblem:
     lambda_z: float = np.inf
     #: the last column is the constant that carries the intercept; it is never crafted
     intercept: bool = False
+    #: direct teaching: features move towards the model (r is then θ itself), not away from it as in the paper
+    repair: bool = False
 
     def __post_init__(self) -> None:
         for parameter in fields(self):
@@ -54,16 +56,21 @@ class TeachingProblem:
         seen[..., -1] = 0.0
         return seen
 
+    @property
+    def price(self) -> float:
+        """λ_Z of the row formulas: repairing is the paper's crafting with the sign of λ_Z reversed."""
+        return -self.lambda_z if self.repair else self.lambda_z
+
     def coupling(self, r: Array) -> float:
-        """c = ‖r‖²/(2λ_Z); the problem has a unique solution only below ``loss.max_coupling``."""
+        """c = ‖r‖²/(2λ_Z); the problem has a unique solution only below ``loss.max_coupling``; negative for repairs."""
         if not np.isfinite(self.lambda_z):
             return 0.0
         seen = self.crafted(r)
-        return float(seen @ seen) / (2.0 * self.lambda_z)
+        return float(seen @ seen) / (2.0 * self.price)
 
     def crafting_direction(self, r: Array) -> Array:
-        """q = −r/(2λ_Z): every row moves along this one direction, β_i = α_i s_i q."""
-        return -self.crafted(r) / (2.0 * self.lambda_z)
+        """q = −r/(2λ_Z), or +θ/(2λ_Z) for repairs: every row moves along this one direction, β_i = α_i s_i q."""
+        return -self.crafted(r) / (2.0 * self.price)
 
 
 def _check_lambda(name: str, value: float) -> None:
@@ -101,7 +108,7 @@ class Sums:
 
 def row_gradient(problem: TeachingProblem, r: Array, sums: Sums) -> Array:
     """∇Σφ(r) = −Σ α s x + (‖α‖²/2λ_Z) r."""
-    return -sums.alpha_x + (sums.alpha_sq / (2.0 * problem.lambda_z)) * problem.crafted(r)
+    return -sums.alpha_x + (sums.alpha_sq / (2.0 * problem.price)) * problem.crafted(r)
 
 
 def row_hessian(problem: TeachingProblem, r: Array, sums: Sums) -> Array:
@@ -110,11 +117,11 @@ def row_hessian(problem: TeachingProblem, r: Array, sums: Sums) -> Array:
     assert sums.weight_alpha_x is not None
     hessian = sums.weight_xx.copy()
     if np.isfinite(problem.lambda_z):
-        seen = problem.crafted(r) / problem.lambda_z
+        seen = problem.crafted(r) / problem.price
         cross = np.outer(sums.weight_alpha_x, seen)
         hessian -= cross + cross.T
         hessian += sums.weight_alpha_sq * np.outer(seen, seen)
-        hessian += np.diag(problem.crafted(np.full(r.shape, sums.alpha_sq / (2.0 * problem.lambda_z))))
+        hessian += np.diag(problem.crafted(np.full(r.shape, sums.alpha_sq / (2.0 * problem.price))))
     return hessian
 
 
@@ -175,3 +182,35 @@ def saddle_value(problem: TeachingProblem, r: Array, theta: Array, sums: Sums) -
     return float(
         sums.phi + problem.lambda_w * (r @ theta - 0.5 * theta @ theta) - problem.lambda_trusted * sums.trusted_value
     )
+
+
+def direct_value(problem: TeachingProblem, theta: Array, sums: Sums) -> float:
+    """Σ b (ℓ + λ_Z‖β‖²) + λ_trusted L̃(θ) + (λ_w/2)‖θ‖² with the best β: the objective of direct teaching."""
+    ridge = 0.5 * problem.lambda_w * float(theta @ theta)
+    return float(sums.phi + problem.lambda_trusted * sums.trusted_value + ridge)
+
+
+def direct_gradient(problem: TeachingProblem, theta: Array, sums: Sums) -> Array:
+    """Return the gradient of the direct objective in θ, at fixed rows."""
+    return row_gradient(problem, theta, sums) + problem.lambda_trusted * sums.trusted_slope + problem.lambda_w * theta
+
+
+def direct_hessian(problem: TeachingProblem, theta: Array, sums: Sums) -> Array:
+    """Return the Hessian of the direct objective in θ, at fixed rows; it need not be positive."""
+    assert sums.trusted_bend is not None
+    hessian = row_hessian(problem, theta, sums) + problem.lambda_trusted * sums.trusted_bend
+    hessian.flat[:: len(theta) + 1] += problem.lambda_w
+    return hessian
+
+
+def direct_certificate(problem: TeachingProblem, theta: Array, sums: Sums) -> float:
+    """Return the norm of the direct gradient relative to what its terms would add up to if none cancelled."""
+    norm = float(np.linalg.norm(theta))
+    scale = (
+        np.sqrt(max(sums.alpha_sq, 0.0) * sums.size_sq)
+        + ROUNDING * (sums.size_sq + problem.lambda_trusted * sums.trusted_size_sq) * norm
+        + sums.alpha_sq / (2.0 * problem.lambda_z) * float(np.linalg.norm(problem.crafted(theta)))
+        + problem.lambda_w * norm
+        + problem.lambda_trusted * float(np.linalg.norm(sums.trusted_slope))
+    )
+    return _ratio(direct_gradient(problem, theta, sums), scale)

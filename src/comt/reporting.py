@@ -40,6 +40,8 @@ RowReader = Callable[[str, NDArray[np.int64]], "pd.DataFrame"]
 #: rows that columns are judged by at most
 JUDGED_BY = 100_000
 REPORT = "report.html"
+#: cells in all up to which changes of single features are asked for: the table has one more column per feature then
+CHANGES_TO = 5_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +85,8 @@ def write_reports(
     agents, told = _agents(model), told or Told()
     if held is None and validate:
         held = held_out(model, agents)
-    issues = model.issues()
+    n_cells = sum(agent.rows.n_rows for agent in agents) * len(agents[0].columns)
+    issues = model.issues(changes=n_cells <= CHANGES_TO)
     for agent in agents:
         private = Path(folder) / agent.name
         private.mkdir(mode=0o700, exist_ok=True)
@@ -106,7 +109,7 @@ def agent_report(
     inspect = inspect_first(table, budget)
     shown = rows_to_show(table, inspect)
     order = np.argsort(positions)
-    features = rows_at(agent.rows, order[np.searchsorted(positions, shown, sorter=order)])
+    features, targets = rows_at(agent.rows, order[np.searchsorted(positions, shown, sorter=order)])
     effects = preparation.features(features)[:, : len(agent.columns)] * model.theta_[: len(agent.columns)]
     sample = spread_sample(agent.rows, JUDGED_BY)[0]
     center, scale = _center_and_scale(preparation, sample)
@@ -118,13 +121,15 @@ def agent_report(
         task=_task(model),
         target=told.target,
         issues=table,
-        rows=pd.DataFrame(features, index=shown, columns=names) if told.rows is None else told.rows(agent.name, shown),
+        rows=_as_fitted(model, agent, features, targets, shown, told.target)
+        if told.rows is None
+        else told.rows(agent.name, shown),
         trusted_rows=len(agent.rows.trusted()[1]),
         classes=_classes(model),
         features=tuple(column.column for column in told.columns) or agent.columns,
         trusted_suspects=_suspects(model, agent, held),
         joining=joining,
-        columns=column_findings(sample, names, center, scale, table),
+        columns=column_findings(sample, names, center, scale, table, agent.rows.trusted()[0]),
         inspect=inspect,
         spreads={**dict(zip(names, scale.tolist(), strict=True)), told.target: float(preparation.target_scale)},
         effects=pd.DataFrame(effects * float(preparation.target_scale), index=shown, columns=names),
@@ -200,6 +205,18 @@ def _agents(model: Any) -> list[Agent]:
 
 def _task(model: Any) -> Task:
     return "regression" if getattr(model, "classes_", None) is None else "classification"
+
+
+def _as_fitted(
+    model: Any, agent: Agent, features: Array, targets: Array, shown: NDArray[np.int64], target: str
+) -> pd.DataFrame:
+    """Return rows as the estimator was given them, the target included."""
+    import pandas as pd
+
+    table = pd.DataFrame(features, index=shown, columns=list(agent.columns))
+    classes = _classes(model)
+    table[target] = np.array(classes)[(targets > 0).astype(int)] if classes else targets
+    return table
 
 
 def _classes(model: Any) -> tuple[Any, ...]:

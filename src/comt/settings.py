@@ -12,14 +12,18 @@ from comt.losses import LossName
 from comt.problem import TeachingProblem
 from comt.server.training import Settings
 
+_TEACHINGS = ("auto", "dual", "direct")
 _SOLVERS = ("newton", "newton-cg", "admm")
+_LAMBDAS = ("lambda_w", "lambda_trusted", "lambda_alpha", "lambda_z")
+#: what stands for a λ until it is chosen
+_UNCHOSEN = {"lambda_w": 1.0, "lambda_trusted": 1.0, "lambda_alpha": 0.0, "lambda_z": np.inf}
 
 
 def check_settings(estimator: Any, loss_name: LossName) -> Settings:
     """Check every parameter of an estimator before any work, and return them as the server takes them."""
-    if estimator.teaching != "dual":
+    if estimator.teaching not in _TEACHINGS:
         raise InputError(
-            f"teaching={estimator.teaching!r} is not available in this version; use teaching='dual', the paper's objective."
+            f"teaching={estimator.teaching!r} is unknown; choose one of {', '.join(map(repr, _TEACHINGS))}."
         )
     if estimator.solver not in _SOLVERS:
         raise InputError(f"solver={estimator.solver!r} is unknown; choose one of {', '.join(map(repr, _SOLVERS))}.")
@@ -44,16 +48,17 @@ def check_settings(estimator: Any, loss_name: LossName) -> Settings:
                 SelectionWarning,
                 stacklevel=4,
             )
-    problem = TeachingProblem(
-        loss_name,
-        estimator.lambda_w,
-        estimator.lambda_trusted,
-        estimator.lambda_alpha,
-        estimator.lambda_z,
-        intercept=bool(estimator.fit_intercept),
-    )
+    given = {name: getattr(estimator, name) for name in _LAMBDAS}
+    automatic = frozenset(name for name, value in given.items() if isinstance(value, str) and value == "auto")
+    numbers = {name: _UNCHOSEN[name] if name in automatic else value for name, value in given.items()}
+    problem = TeachingProblem(loss_name, **numbers, intercept=bool(estimator.fit_intercept))
+    teaching = estimator.teaching
+    if teaching == "auto" and (len(automatic) < len(_LAMBDAS) or estimator.select != "auto"):
+        teaching = "dual"  # a number for one of its parameters says which objective is meant
     return Settings(
         problem,
+        teaching=teaching,
+        automatic=automatic if teaching != "auto" else frozenset(),
         standardize=bool(estimator.standardize),
         solver=estimator.solver,
         rho=estimator.rho,

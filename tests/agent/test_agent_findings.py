@@ -79,3 +79,21 @@ def test_the_issue_table_comes_first():
     assert (found.kind, found.rows) == ("feature", 2)
     assert "2 of 4 rows (50%)" in found.sentence
     assert column_findings(values_of(), ["x"], CENTER, SCALE, issues.drop(columns="kind")) == []
+    several = column_findings(
+        values_of()[:, [0, 0]], ["x", "y"], np.r_[CENTER, CENTER], np.r_[SCALE, SCALE], issues.assign(column="x, y")
+    )
+    assert [(found.column, found.rows) for found in several] == [("x", 2), ("y", 2)]
+
+
+def test_own_trusted_rows_tell_what_the_rows_of_all_agents_hide():
+    # a third of all rows is in another unit, so that the spread over all agents is large
+    values, trusted = values_of() * 14.5, values_of(20, seed=1)
+    center, scale = np.array([55.0]), np.array([400.0])
+    assert column_findings(values, ["x"], center, scale) == []
+    (found,) = column_findings(values, ["x"], center, scale, trusted=trusted)
+    assert found.kind == "unit"
+    assert "that of your trusted rows is" in found.sentence
+    assert "about 14.5 times as large" in found.sentence
+    assert column_findings(values, ["x"], center, scale, trusted=trusted[:7]) == []
+    for seed in range(50):  # few trusted rows raise no false alarm
+        assert column_findings(values_of(seed=seed), ["x"], CENTER, SCALE, trusted=values_of(8, seed=100 + seed)) == []

@@ -81,7 +81,9 @@ def test_samples_are_spread_over_blocks_and_rows_are_found_by_place():
     np.testing.assert_array_equal(np.diff(features[:, 0]), 328)
     np.testing.assert_array_equal(features[:, 0], -targets)
     places = np.array([n_rows - 1, 3, BLOCK, 3])
-    np.testing.assert_array_equal(rows_at(rows, places)[:, 0], places)
+    features, targets = rows_at(rows, places)
+    np.testing.assert_array_equal(features[:, 0], places)
+    np.testing.assert_array_equal(targets, -places)
 
 
 def test_fewer_trusted_rows():

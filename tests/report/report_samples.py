@@ -47,12 +47,11 @@ def classification(n_rows: int = 60, **changes: Any) -> AgentReport:
             "kind": "label",
             "column": "",
             "used": np.arange(n_rows) % 10 != 9,
-            "change height": 0.0,
         }
-    )
-    issues.loc[3, ["kind", "column", "change height"]] = ["unit", "height", -100.0]
-    issues.loc[3, "suggested"] = issues.loc[3, "given"]
-    rows.loc[3, "height"] = 101.7
+    ).astype({"given": object, "suggested": object})
+    # of units, given and suggested are those of the cell
+    issues.loc[3, ["kind", "column", "given", "suggested"]] = ["unit", "height", 170.0, 1.7]
+    rows.loc[3, "height"] = 170.0
     facts: dict[str, Any] = {
         "agent": "clinic A",
         "run": "run 1",

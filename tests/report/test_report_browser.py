@@ -143,7 +143,7 @@ def test_markup_in_a_cell_is_shown_as_text(open_page):
 def test_cells_are_highlighted(open_page):
     page = open_page()
     view(page, "all")
-    assert line(page, 3).locator("del").inner_text() == "101.7"
+    assert line(page, 3).locator("del").inner_text() == "170"
     assert line(page, 3).locator("ins").inner_text() == "1.7"
     line(page, 2).click()
     assert page.locator("#details-2 .changed del").inner_text() == "well"

@@ -40,7 +40,7 @@ def test_the_page_shows_what_it_was_given(make):
     data = data_of(text)
     lines = data["lines"]
     assert [line["row"] for line in lines] == report.issues["row"].tolist()
-    assert [line["given"] for line in lines] == report.issues["given"].tolist()
+    assert [line["given"] for line in lines] == report.rows[report.target].tolist()
     assert [line["flagged"] for line in lines] == report.issues["flagged"].tolist()
     assert all(line["why"] and line["score"] < 1 for line in lines)
     assert data["agent"] == report.agent
@@ -133,8 +133,9 @@ def test_suggested_cells_are_marked_with_their_size():
     wrong_unit = lines[3]
     assert wrong_unit["kind"] == "unit"
     assert wrong_unit["changes"] == [[data["columns"].index("height"), 1.7]]
-    assert wrong_unit["size"] == 1000.0
-    assert "height is 101.7, as if measured in another unit. 1.7 would fit." in wrong_unit["why"]
+    assert wrong_unit["size"] == 1683.0
+    assert (wrong_unit["given"], wrong_unit["suggested"]) == ("ill", "ill")  # of the target nothing is suggested
+    assert "height is 170, as if measured in another unit. 1.7 would fit." in wrong_unit["why"]
     assert lines[4]["changes"] == []
     assert data_of(page(regression()))["lines"][0]["size"] == 45.0
 
@@ -213,3 +214,39 @@ def test_features_of_a_category_count_as_their_column():
     lines = data_of(page(replace(report, effects=effects)))["lines"]
     assert lines[0]["suggested"] == "ill"
     assert lines[1]["why"].endswith("sure of “well”, mostly because of ward (“north”).")
+
+
+def test_each_kind_says_what_it_is_about():
+    report = regression(40)
+    issues = report.issues.assign(kind="target", column="", **{"change size": 0.0}).head(10)
+    issues.loc[0, ["kind", "column", "given", "suggested"]] = ["missing code", "size", -999.0, 0.25]
+    issues.loc[1, ["kind", "change size"]] = ["feature", -1.5]
+    issues.loc[2, "kind"] = "duplicate"
+    issues.loc[3, "kind"] = "agent"
+    issues.loc[4, ["kind", "column", "given", "suggested"]] = ["unit", "size, price", 5.0, 0.005]
+    issues.loc[5, ["kind", "flagged"]] = ["unit", False]
+    rows = report.rows.copy()
+    rows.loc[[0, 1, 4], "size"] = [-999.0, 2.0, 5.0]
+    changed = replace(report, issues=issues, rows=rows, spreads={"price": 2.0, "size": 1.0})
+    text = page(changed)
+    lines = data_of(text)["lines"]
+    assert lines[0]["changes"] == [[0, 0.25]]
+    assert "code for “missing”" in lines[0]["why"]
+    assert lines[0]["given"] == lines[0]["suggested"] == rows.loc[0, "price"]
+    assert lines[1]["changes"] == [[0, 0.5]]
+    assert "does not fit the rest of the row. 0.5 would fit." in lines[1]["why"]
+    assert "occurs many times" in lines[2]["why"]
+    assert "deviate alike" in lines[3]["why"]
+    assert lines[4]["changes"] == [[0, 0.005]]
+    assert lines[5]["changes"] == []
+    assert lines[6]["given"] != lines[6]["suggested"]
+    # the figures leave out what is not about them, and show the columns that change
+    assert "5 of 7 values change" in text  # the target: of 10 lines three are about cells, feature and copy stay
+    assert "size: before and after" in text
+    assert "3 of 40 values change" in text
+
+
+def test_a_kind_that_is_not_known_is_shown_as_it_is():
+    report = regression()
+    lines = data_of(page(replace(report, issues=report.issues.assign(kind="odd"))))["lines"]
+    assert {line["kind"] for line in lines} == {"odd"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import singledispatch
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from comt.problem import Array, TeachingProblem
 from comt.queries import (
     Answer,
     CurvatureTimes,
+    DirectSums,
     DualSums,
     Histogram,
     Keep,
@@ -86,11 +88,8 @@ def _dual_sums(query: DualSums, agent: Agent) -> Answer:
     # only a loss of constant curvature can use XᵀX itself
     whole = query.keep is None and query.thin == 1
     useful = whole and query.curvature == "full" and problems[0].loss.piecewise_quadratic
-    blocks = prepared.blocks_with_gram() if useful else ((block, None) for block in prepared.blocks())
+    blocks = prepared.blocks_with_gram() if useful else ((block, None) for block in prepared.part(query.thin))
     for (features, targets), gram in blocks:
-        if query.thin > 1:
-            part = -(-len(targets) // query.thin)
-            features, targets = features[:part], targets[:part]
         for index, problem in enumerate(problems):
             block = (features, targets)
             if query.keep is not None:
@@ -98,17 +97,48 @@ def _dual_sums(query: DualSums, agent: Agent) -> Answer:
                 block = (features[taken], targets[taken])
             _add(arrays, index, row_maths.buggy_sums(problem, *block, query.r[index], query.curvature, gram))
     arrays["size_sq"] += prepared.size_sq
-    features, targets = prepared.trusted
+    _add_trusted(arrays, query, problems, agent, query.curvature)
+    answer = _counted(arrays, _fewest(arrays["rows"]), _fewest(arrays["trusted_rows"]))
+    answer.rows["size_sq"] = prepared.n_rows
+    return answer
+
+
+def _add_trusted(
+    arrays: dict[str, Array],
+    query: DualSums | DirectSums,
+    problems: list[TeachingProblem],
+    agent: Agent,
+    curvature: str,
+) -> None:
+    features, targets = agent.prepared(query.preparation).trusted
     folds = trusted_folds(agent.rows, features, targets, query.n_folds) if query.n_folds else None
     for index, problem in enumerate(problems):
         block = (features, targets)
         if folds is not None and query.held_out is not None and query.held_out[index] >= 0:
             kept = folds != query.held_out[index]
             block = (features[kept], targets[kept])
-        _add(arrays, index, row_maths.trusted_sums(problem, *block, query.theta[index], query.curvature))
-    answer = _counted(arrays, _fewest(arrays["rows"]), _fewest(arrays["trusted_rows"]))
-    answer.rows["size_sq"] = prepared.n_rows
-    return answer
+        _add(arrays, index, row_maths.trusted_sums(problem, *block, query.theta[index], curvature))
+
+
+@compute.register(DirectSums)
+def _direct_sums(query: DirectSums, agent: Agent) -> Answer:
+    prepared = agent.prepared(query.preparation)
+    arrays = _zeros(query)
+    problems = [replace(query.problem(lambda_z=float(z)), repair=True) for z in query.lambda_z]
+    weights = query.weights_of(agent.name)
+    counts = np.zeros(len(problems))
+    for features, targets in prepared.part(query.thin):
+        for index in np.flatnonzero(weights).tolist():
+            block, problem = (features, targets), problems[index]
+            if query.keep is not None:
+                taken = _taken(query.keep, index, problem, features, targets)
+                block = (features[taken], targets[taken])
+            sums = row_maths.buggy_sums(problem, *block, query.theta[index])
+            counts[index] += len(block[1])
+            _add(arrays, index, {name: weights[index] * value for name, value in sums.items()})
+            arrays["size_sq"][index] += weights[index] * np.einsum("ij,ij->", block[0], block[0])
+    _add_trusted(arrays, query, problems, agent, "full")
+    return _counted(arrays, _fewest(counts), _fewest(arrays["trusted_rows"]))
 
 
 def _add(arrays: dict[str, Array], index: int, sums: dict[str, Any]) -> None:
@@ -153,11 +183,12 @@ def _score_histogram(query: ScoreHistogram, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
     problem = query.problem(query.lambda_alpha, query.lambda_z)
     counts = _zeros(query)["counts"]
-    for features, targets in prepared.blocks():
+    weights = query.weights_of(agent.name)
+    for features, targets in prepared.part(query.thin):
         for index, (model, edges) in enumerate(zip(query.model, query.edges, strict=True)):
             scores = _row_scores(query.by, model, problem, features, targets)
             bins = np.searchsorted(edges, scores, side="right")
-            counts[index] += np.bincount(bins, minlength=counts.shape[1])
+            counts[index] += weights[index] * np.bincount(bins, minlength=counts.shape[1])
     return Answer({"counts": counts}, {"counts": prepared.n_rows})
 
 

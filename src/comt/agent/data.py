@@ -138,7 +138,7 @@ class PreparedRows:
 
     def part(self, thin: int) -> Iterator[Block]:
         """Yield every thin-th row of each block, gathered once; all blocks for thin = 1."""
-        if thin == 1:
+        if thin == 1 or self.n_rows == 0:
             yield from self.blocks()
             return
         if self._part is None or self._part[0] != thin:

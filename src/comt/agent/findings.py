@@ -1,13 +1,15 @@
-"""Which columns of an agent's own rows look corrupted, against what all agents agreed on: centre and scale."""
+"""Which columns of an agent's own rows look corrupted, against all agents' rows and against its own trusted ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from comt.problem import Array
+from comt.report.kinds import columns_named
 from comt.report.private import ColumnFinding
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ FAR_CELL, FAR_MEDIAN = 10.0, 5.0
 CODE_SHARE, CODE_ROWS = 0.005, 5
 #: spread of an agent's column, in the federation's scale, from which it looks noisy
 NOISY = 3.0
+#: own trusted rows from which they are a reference as well
+FEWEST_TRUSTED = 8
 #: factors between units that people mix up: powers of ten, inches, square feet, pounds, gallons, calories, psi, minutes
 UNIT_FACTORS = (1000.0, 100.0, 10.0, 2.54, 25.4, 10.764, 2.2046, 3.785, 4.184, 14.504, 60.0)
 #: how near to one of them a ratio of medians must be, in logarithms
@@ -27,8 +31,22 @@ NEAR = 0.1
 ORDINARY_SHARE, ORDINARY = 0.9, 3.0
 
 
+@dataclass(frozen=True)
+class Reference:
+    """What a column is compared with: a median, a spread, and whose they are in words."""
+
+    center: float
+    scale: float
+    whose: str
+
+
 def column_findings(
-    features: Array, names: Sequence[str], center: Array, scale: Array, issues: pd.DataFrame | None = None
+    features: Array,
+    names: Sequence[str],
+    center: Array,
+    scale: Array,
+    issues: pd.DataFrame | None = None,
+    trusted: Array | None = None,
 ) -> list[ColumnFinding]:
     """Return what stands out column by column, most rows first; what the issue table says of a column comes first.
 
@@ -40,36 +58,54 @@ def column_findings(
         Median and spread over all agents (:class:`comt.preparation.Preparation`); infinite scales are skipped.
     issues:
         The agent's issue table; its ``kind`` and ``column`` are used if it has them.
+    trusted:
+        The agent's own trusted rows: where many rows of all agents are wrong, only they tell what is right.
     """
-    found = {} if issues is None else _from_issues(issues)
+    found = {} if issues is None else _from_issues(issues, names)
     for index, name in enumerate(names):
-        yes_or_no = bool(np.isin(features[:, index], (0.0, 1.0)).all())  # such a column has no unit and no outliers
-        if name not in found and np.isfinite(scale[index]) and scale[index] > 0 and len(features) and not yes_or_no:
-            finding = _from_values(name, features[:, index], float(center[index]), float(scale[index]))
-            if finding is not None:
-                found[name] = finding
+        values = features[:, index]
+        # a column of yes and no has no unit and no outliers
+        if name in found or not len(values) or np.isin(values, (0.0, 1.0)).all():
+            continue
+        references = [Reference(float(center[index]), float(scale[index]), "all agents")]
+        if trusted is not None and len(trusted) >= FEWEST_TRUSTED:
+            references.append(_own_reference(trusted[:, index]))
+        for reference in references:
+            if 0 < reference.scale < np.inf and name not in found:
+                finding = _from_values(name, values, reference)
+                if finding is not None:
+                    found[name] = finding
     return sorted(found.values(), key=lambda finding: -finding.rows)
 
 
-def _from_issues(issues: pd.DataFrame) -> dict[str, ColumnFinding]:
+def _own_reference(trusted: Array) -> Reference:
+    low, median, high = (float(q) for q in np.percentile(trusted, [25, 50, 75]))
+    # of few rows the quartiles may lie together by chance
+    return Reference(median, max((high - low) / 1.349, float(np.std(trusted))), "your trusted rows")
+
+
+def _from_issues(issues: pd.DataFrame, names: Sequence[str]) -> dict[str, ColumnFinding]:
     if not {"kind", "column", "flagged"} <= set(issues.columns):
         return {}
     named = issues[issues["flagged"].astype(bool) & (issues["column"].fillna("") != "")]
     found: dict[str, ColumnFinding] = {}
-    for (column, kind), lines in named.groupby(["column", "kind"], sort=False):
-        if column not in found or len(lines) > found[column].rows:
-            share = len(lines) / len(issues)
-            sentence = f"{len(lines):,} of {len(issues):,} rows ({share:.0%}) look wrong because of this column."
-            found[str(column)] = ColumnFinding(column=str(column), kind=str(kind), rows=len(lines), sentence=sentence)
+    counts: dict[tuple[str, str], int] = {}
+    for (text, kind), lines in named.groupby(["column", "kind"], sort=False):
+        for column in columns_named(str(text), names):
+            counts[column, str(kind)] = counts.get((column, str(kind)), 0) + len(lines)
+    for (column, kind), rows in sorted(counts.items(), key=lambda item: item[1]):  # the kind of most rows comes last
+        sentence = f"{rows:,} of {len(issues):,} rows ({rows / len(issues):.0%}) look wrong because of this column."
+        found[column] = ColumnFinding(column=column, kind=kind, rows=rows, sentence=sentence)
     return found
 
 
-def _from_values(name: str, values: Array, center: float, scale: float) -> ColumnFinding | None:
+def _from_values(name: str, values: Array, reference: Reference) -> ColumnFinding | None:
+    center, scale, whose = reference.center, reference.scale, reference.whose
     distance = np.abs(values - center) / scale
     low, median, high = np.percentile(values, [25, 50, 75])
     if abs(median - center) > FAR_MEDIAN * scale:
         apart, factor = abs(median - center) / scale, _factor(median, center)
-        sentence = f"Your median is {median:.4g} where that of all agents is {center:.4g}: "
+        sentence = f"Your median is {median:.4g} where that of {whose} is {center:.4g}: "
         sentence += f"{apart:.0f} spreads apart." if factor is None else f"{factor}, as if in another unit."
         kind = "shift" if factor is None else "unit"
         return ColumnFinding(column=name, kind=kind, rows=len(values), sentence=sentence)
@@ -87,11 +123,11 @@ def _from_values(name: str, values: Array, center: float, scale: float) -> Colum
             return ColumnFinding(column=name, kind="unit", rows=int(far.sum()), sentence=sentence)
     if high - low > NOISY * 1.349 * scale:
         times = (high - low) / (1.349 * scale)
-        sentence = f"Your values vary {times:.1f} times as much as those of all agents together."
+        sentence = f"Your values vary {times:.1f} times as much as those of {whose} together."
         return ColumnFinding(column=name, kind="noise", rows=len(values), sentence=sentence)
     if far.sum() >= max(CODE_ROWS, CODE_SHARE * len(values)):
         rows = int(far.sum())
-        sentence = f"{rows:,} rows lie more than {FAR_CELL:.0f} spreads from the median over all agents."
+        sentence = f"{rows:,} rows lie more than {FAR_CELL:.0f} spreads from the median of {whose}."
         return ColumnFinding(column=name, kind="outliers", rows=rows, sentence=sentence)
     return None
 

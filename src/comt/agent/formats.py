@@ -5,10 +5,11 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
@@ -149,3 +150,33 @@ def numbers(batch: pa.RecordBatch, names: Sequence[str], path: Path) -> Array:
                 "encode it as numbers or leave it out."
             )
     return block
+
+
+def check_names(path: Path, schema: pa.Schema, used: Mapping[str, str | None], drop: Collection[str]) -> None:
+    """Refuse a file whose columns cannot be told apart or read; ``used`` says which option needs which column."""
+    for option, name in used.items():
+        if name is not None and name not in schema.names:
+            raise InputError(f"{path.name} has no column '{name}' ({option}); it has {', '.join(schema.names)}.")
+    if "" in schema.names and "" not in drop:
+        raise InputError(f'{path.name} has a column without a name (often row numbers); give it one, or add --drop "".')
+    for column in schema:
+        if pa.types.is_binary(column.type) and column.name not in drop:
+            raise InputError(f"{path.name}: column '{column.name}' is not UTF-8 text; save the file as UTF-8.")
+    names = [name for name in schema.names if name not in drop]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{path.name}: columns {twice} occur twice; give every column one name and one use.")
+
+
+def rows_of(path: Path, wanted: Collection[int], *, target: str) -> pd.DataFrame:
+    """Return some rows as the file has them, indexed by their number: for the owner's eyes."""
+    schema = read_schema(path, target)
+    names = list(dict.fromkeys(schema.names))
+    chosen = np.array(sorted(wanted), dtype=np.intp)
+    parts, start = [], 0
+    for batch in read_batches(path, names, csv_types(schema), target):
+        here = chosen[(chosen >= start) & (chosen < start + batch.num_rows)]
+        if len(here):
+            parts.append(batch.take(pa.array(here - start)).to_pandas().set_index(here))
+        start += batch.num_rows
+    return pd.concat(parts) if parts else pd.DataFrame(columns=names)

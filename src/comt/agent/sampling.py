@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comt.agent.data import Block, RowSource
-from comt.problem import Array
 
 
 def spread_sample(rows: RowSource, most: int) -> Block:
@@ -21,15 +20,15 @@ def spread_sample(rows: RowSource, most: int) -> Block:
     return np.concatenate(features), np.concatenate(targets)
 
 
-def rows_at(rows: RowSource, places: NDArray[np.intp]) -> Array:
-    """Return the features of the unverified rows at these places of the source, in the order of ``places``."""
-    found = np.empty((len(places), len(rows.names)))
+def rows_at(rows: RowSource, places: NDArray[np.intp]) -> Block:
+    """Return the unverified rows at these places of the source, in the order of ``places``."""
+    features, targets = np.empty((len(places), len(rows.names))), np.empty(len(places))
     start = 0
     for block, wanted in rows.blocks():
         here = np.flatnonzero((places >= start) & (places < start + len(wanted)))
-        found[here] = block[places[here] - start]
+        features[here], targets[here] = block[places[here] - start], wanted[places[here] - start]
         start += len(wanted)
-    return found
+    return features, targets
 
 
 class FewerTrusted:

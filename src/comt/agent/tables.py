@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from comt.agent.columns import ColumnScan, cells_of, is_number, is_text
 from comt.agent.data import Block
 from comt.agent.files import FileRows
-from comt.agent.formats import csv_types, is_libsvm, read_batches, read_schema
+from comt.agent.formats import check_names, is_libsvm, read_batches, read_schema
 from comt.declaration import Declaration, Declare
 from comt.errors import InputError, ProtocolError
 from comt.schema import Cells, Schema, cell_text
@@ -97,7 +96,7 @@ class TableRows(FileRows):
     def _kinds(self, path: Path, trusted: str | None) -> tuple[dict[str, bool], dict[str, pa.DataType]]:
         """Return whether each feature column holds numbers, and how to read the columns of a CSV file."""
         schema = read_schema(path, self._target)
-        _check_names(path, schema, {"--target": self._target, "--trusted": trusted}, self._drop)
+        check_names(path, schema, {"--target": self._target, "--trusted": trusted}, self._drop)
         special = {self._target, self._trusted_column, *self._drop}
         kinds: dict[str, bool] = {}
         types: dict[str, pa.DataType] = {}
@@ -292,32 +291,3 @@ class TableRows(FileRows):
         """Read targets as labels: the second class becomes +1, the first −1."""
         super().use_classes(classes)
         self._kept = None
-
-    @staticmethod
-    def rows_of(path: Path, wanted: Collection[int], *, target: str) -> pd.DataFrame:
-        """Return some rows as the file has them, indexed by their number: for the owner's eyes."""
-        schema = read_schema(path, target)
-        names = list(dict.fromkeys(schema.names))
-        chosen = np.array(sorted(wanted), dtype=np.intp)
-        parts, start = [], 0
-        for batch in read_batches(path, names, csv_types(schema), target):
-            here = chosen[(chosen >= start) & (chosen < start + batch.num_rows)]
-            if len(here):
-                parts.append(batch.take(pa.array(here - start)).to_pandas().set_index(here))
-            start += batch.num_rows
-        return pd.concat(parts) if parts else pd.DataFrame(columns=names)
-
-
-def _check_names(path: Path, schema: pa.Schema, used: Mapping[str, str | None], drop: Collection[str]) -> None:
-    for option, name in used.items():
-        if name is not None and name not in schema.names:
-            raise InputError(f"{path.name} has no column '{name}' ({option}); it has {', '.join(schema.names)}.")
-    if "" in schema.names and "" not in drop:
-        raise InputError(f'{path.name} has a column without a name (often row numbers); give it one, or add --drop "".')
-    for column in schema:
-        if pa.types.is_binary(column.type) and column.name not in drop:
-            raise InputError(f"{path.name}: column '{column.name}' is not UTF-8 text; save the file as UTF-8.")
-    names = [name for name in schema.names if name not in drop]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"{path.name}: columns {twice} occur twice; give every column one name and one use.")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from comt.runs import Run, Source
 
 
 def add_parser(commands: Any) -> None:
@@ -41,8 +44,8 @@ def run(options: argparse.Namespace) -> int:
     return _write(options, folder, earlier, source)
 
 
-def _write(options: argparse.Namespace, folder: Path, earlier: Any, source: Any) -> int:
-    from comt.agent import TableRows
+def _write(options: argparse.Namespace, folder: Path, earlier: Run, source: Source) -> int:
+    from comt.agent.formats import rows_of
     from comt.agent.inspection import inspect_first
     from comt.cli.write import read_issues
     from comt.errors import InputError
@@ -60,7 +63,7 @@ def _write(options: argparse.Namespace, folder: Path, earlier: Any, source: Any)
     source.check()
     inspected = inspect_first(read_issues(folder), int(options.budget), int(options.seed))
     plan = earlier.plan
-    rows = TableRows.rows_of(source.path, inspected["row"].tolist(), target=plan.target)
+    rows = rows_of(source.path, inspected["row"].tolist(), target=plan.target)
     table = review_table(inspected, rows, agent=source.agent, run=earlier.id)
     write_whole(out, neutral(table).to_csv(index=False), private=True)
     drawn = table["drawn"].value_counts()
@@ -72,7 +75,7 @@ def _write(options: argparse.Namespace, folder: Path, earlier: Any, source: Any)
     return 0
 
 
-def _take(options: argparse.Namespace, folder: Path, earlier: Any) -> int:
+def _take(options: argparse.Namespace, folder: Path, earlier: Run) -> int:
     from comt.cli.write import read_lines
     from comt.errors import InputError
     from comt.model_file import load

@@ -57,19 +57,19 @@ def write_results(
 
 def _told(trained: Trained, run: Run) -> Told:
     """Say what only the command line knows: names, rows as the files have them, what columns became."""
-    from comt.agent import TableRows
+    from comt.agent.formats import rows_of
     from comt.reporting import Told
 
     paths = {source.agent: source.path for source in run.plan.sources}
 
-    def rows_of(agent: str, rows: NDArray[np.int64]) -> pd.DataFrame:
-        found = TableRows.rows_of(paths[agent], rows.tolist(), target=run.plan.target)
+    def rows_as_given(agent: str, rows: NDArray[np.int64]) -> pd.DataFrame:
+        found = rows_of(paths[agent], rows.tolist(), target=run.plan.target)
         return found.loc[rows]
 
     return Told(
         run=run.id,
         target=run.plan.target,
-        rows=rows_of,
+        rows=rows_as_given,
         columns=[_column(column, trained) for column in trained.schema.columns],
         missing={name: sum(scan.missing for scan in table.scans.values()) for name, table in trained.tables.items()},
         seconds=trained.seconds,

@@ -26,6 +26,7 @@ from comt.queries.columns import COARSE_BINS, COARSE_SIDE, OCTAVES, Histogram, S
 from comt.queries.solving import (
     Curvature,
     CurvatureTimes,
+    DirectSums,
     DualSums,
     Keep,
     ProximalStep,
@@ -47,6 +48,7 @@ __all__ = [
     "Answer",
     "Curvature",
     "CurvatureTimes",
+    "DirectSums",
     "DualSums",
     "ErrorCounts",
     "Histogram",

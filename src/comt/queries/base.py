@@ -64,6 +64,13 @@ def check_batch(vectors: Array, what: str) -> None:
         raise ProtocolError(f"{what} holds values that are not finite; the training has diverged.")
 
 
+def slot_of(agents: tuple[str, ...], agent: str, purpose: str) -> int:
+    """Return the slot of an agent in a question that names the agents one by one."""
+    if agent not in agents:
+        raise ProtocolError(f"agent {agent} has no slot in the question '{purpose}'; start the training again.")
+    return agents.index(agent)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelQuery(Query):
     """What all questions about models share: the loss and how rows are prepared."""

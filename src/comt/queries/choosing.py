@@ -13,9 +13,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from comt.errors import ProtocolError
 from comt.problem import Array
-from comt.queries.base import ModelQuery, check_batch
+from comt.queries.base import ModelQuery, check_batch, slot_of
 
 #: the public grid on which ranks are taken: symmetric, fine around zero, logarithmic far out (in prepared units)
 RANK_BINS = 320
@@ -37,11 +36,7 @@ class SlotQuery(ModelQuery):
 
     def slot(self, agent: str) -> int:
         """Return the slot of an agent."""
-        if agent not in self.agents:
-            raise ProtocolError(
-                f"agent {agent} has no slot in the question '{self.purpose}'; start the training again."
-            )
-        return self.agents.index(agent)
+        return slot_of(self.agents, agent, self.purpose)
 
 
 @dataclass(frozen=True, kw_only=True)

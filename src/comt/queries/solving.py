@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from comt.errors import ProtocolError
 from comt.problem import Array, Sums
-from comt.queries.base import ModelQuery, Totals, check_batch
+from comt.queries.base import ModelQuery, Totals, check_batch, slot_of
 
 Curvature = Literal["none", "diagonal", "full"]
 
@@ -45,7 +45,7 @@ class DualSums(ModelQuery):
     keep: Keep | None = None
     held_out: NDArray[np.int64] | None = None  # (B,)
     n_folds: int = 0
-    #: sum only the first 1/thin of every block of buggy rows: enough to find where a solver should start
+    #: sum only every thin-th buggy row: enough to find where a solver should start, or which parameters to try
     thin: int = 1
 
     def __post_init__(self) -> None:
@@ -67,28 +67,90 @@ class DualSums(ModelQuery):
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the fields of Sums, with a leading batch axis."""
-        batch, width = self.r.shape
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(
-            (*("phi", "alpha_sq", "active", "rows", "size_sq"), *("trusted_value", "trusted_rows", "trusted_size_sq")),
-            (batch,),
-        )
-        shapes["alpha_x"] = shapes["trusted_slope"] = (batch, width)
-        if self.curvature != "none":
-            matrix = (batch, width) if self.curvature == "diagonal" else (batch, width, width)
-            shapes |= {"weight_xx": matrix, "trusted_bend": matrix}
-            shapes |= {"weight_alpha_x": (batch, width), "weight_alpha_sq": (batch,)}
-        return shapes
+        return _sums_shapes(len(self.r), self.preparation.width, self.curvature)
 
     def unpack(self, totals: Totals) -> list[Sums]:
         """Return one Sums per model of the batch."""
-        return [
-            Sums(**{name: _item(array[index]) for name, array in totals.items()})  # type: ignore[arg-type]
-            for index in range(len(self.r))
-        ]
+        return _unpack(totals, len(self.r))
+
+
+def _sums_shapes(batch: int, width: int, curvature: Curvature) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(
+        (*("phi", "alpha_sq", "active", "rows", "size_sq"), *("trusted_value", "trusted_rows", "trusted_size_sq")),
+        (batch,),
+    )
+    shapes["alpha_x"] = shapes["trusted_slope"] = (batch, width)
+    if curvature != "none":
+        matrix = (batch, width) if curvature == "diagonal" else (batch, width, width)
+        shapes |= {"weight_xx": matrix, "trusted_bend": matrix}
+        shapes |= {"weight_alpha_x": (batch, width), "weight_alpha_sq": (batch,)}
+    return shapes
+
+
+def _unpack(totals: Totals, batch: int) -> list[Sums]:
+    return [
+        Sums(**{name: _item(array[index]) for name, array in totals.items()})  # type: ignore[arg-type]
+        for index in range(batch)
+    ]
 
 
 def _item(value: Array) -> Array | float:
     return float(value) if value.ndim == 0 else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectSums(ModelQuery):
+    """The sums of :class:`comt.problem.Sums` at B models θ of direct teaching: every row repaired towards the model.
+
+    All sums over the buggy rows of agent k (their number, too) are multiplied by ``weights[b, k]`` where weights are given.
+    """
+
+    purpose: ClassVar[str] = "sums at a repaired model"
+    theta: Array  # (B, p)
+    lambda_z: Array  # (B,)
+    keep: Keep | None = None
+    held_out: NDArray[np.int64] | None = None  # (B,)
+    n_folds: int = 0
+    agents: tuple[str, ...] = ()
+    weights: Array | None = None  # (B, K)
+    thin: int = 1
+
+    def __post_init__(self) -> None:
+        check_batch(self.theta, "theta")
+        check_weights(self.weights, len(self.theta), self.agents)
+        for name, values in (("lambda_z", self.lambda_z), ("held_out", self.held_out)):
+            if values is not None and values.shape != (len(self.theta),):
+                raise ProtocolError(
+                    f"{name} has shape {values.shape} where one value per model, ({len(self.theta)},), is due."
+                )
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the fields of Sums, with a leading batch axis."""
+        return _sums_shapes(len(self.theta), self.preparation.width, "full")
+
+    def weights_of(self, agent: str) -> Array:
+        """Return how much the agent's rows count in every member of the batch (B,)."""
+        return _weights_of(self, len(self.theta), agent)
+
+    def unpack(self, totals: Totals) -> list[Sums]:
+        """Return one Sums per model of the batch."""
+        return _unpack(totals, len(self.theta))
+
+
+def _weights_of(query: DirectSums | ScoreHistogram, batch: int, agent: str) -> Array:
+    if query.weights is None:
+        return np.ones(batch)
+    return query.weights[:, slot_of(query.agents, agent, query.purpose)]
+
+
+def check_weights(weights: Array | None, batch: int, agents: tuple[str, ...]) -> None:
+    """Refuse weights of agents that are not one per model and agent, from 0 to 1."""
+    if weights is None:
+        return
+    if weights.shape != (batch, len(agents)) or not ((weights >= 0) & (weights <= 1)).all():
+        raise ProtocolError(
+            f"weights of shape {weights.shape} are not one number from 0 to 1 per model and agent, {(batch, len(agents))}."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +175,7 @@ class CurvatureTimes(ModelQuery):
 class ScoreHistogram(ModelQuery):
     """How many buggy rows have a score (loss under θ, or |α| under r) in each bin of increasing grids, one per model.
 
-    Bin 0 lies below the first edge, the last one from the last edge on.
+    Bin 0 lies below the first edge, the last one from the last edge on. Rows of agent k count ``weights[b, k]`` times.
     """
 
     purpose: ClassVar[str] = "histogram of row scores"
@@ -122,9 +184,17 @@ class ScoreHistogram(ModelQuery):
     edges: Array  # (B, E)
     lambda_alpha: float = 0.0
     lambda_z: float = np.inf
+    agents: tuple[str, ...] = ()
+    weights: Array | None = None  # (B, K)
+    thin: int = 1
 
     def __post_init__(self) -> None:
         check_batch(self.model, "model")
+        check_weights(self.weights, len(self.model), self.agents)
+
+    def weights_of(self, agent: str) -> Array:
+        """Return how much the agent's rows count in every member of the batch (B,)."""
+        return _weights_of(self, len(self.model), agent)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Counts per model."""

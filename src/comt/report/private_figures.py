@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from markupsafe import Markup
 from numpy.typing import NDArray
 
 from comt.report import svg
+from comt.report.kinds import NOT_OF_THE_TARGET, OF_A_CELL, columns_named, kinds_of
 from comt.report.page import count, percent, short
-from comt.report.private_lines import CHANGE
+from comt.report.private_lines import CHANGE, SMALLEST_CHANGE
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from comt.report.private import AgentReport, Joining
 
 #: columns whose values are drawn before and after, the target included
@@ -84,35 +84,56 @@ def _use(issues: pd.DataFrame) -> Figure:
 
 
 def _before_after(report: AgentReport) -> list[Figure]:
+    """Draw the target, then the columns in which most rows would change."""
     found = [_labels(report)] if report.task == "classification" else _target(report)
-    issues = report.issues
-    flagged = issues[issues["flagged"].astype(bool)]
-    effects: list[tuple[float, str]] = []
-    for name in (column.removeprefix(CHANGE) for column in issues.columns if column.startswith(CHANGE)):
-        spread = report.spreads.get(name, 0.0)
-        if name in report.rows.columns and spread > 0:
-            effects.append((float(flagged[CHANGE + name].abs().sum()) / spread, name))
-    for effect, name in sorted(effects, reverse=True)[: MOST_COLUMNS - len(found)]:
-        if effect > 0:
-            found += _column(report, flagged, name)
+    repaired = _repaired(report)
+    most = sorted(repaired, key=lambda name: -len(repaired[name]))[: MOST_COLUMNS - len(found)]
+    for name in most:
+        values = pd.to_numeric(report.rows[name], errors="coerce")
+        before = values.to_numpy(dtype=np.float64)
+        after = repaired[name].reindex(values.index).fillna(values).to_numpy(dtype=np.float64)
+        known = np.isfinite(before) & np.isfinite(after)
+        found += _histograms(name, before[known], after[known])
     return found
 
 
-def _column(report: AgentReport, flagged: pd.DataFrame, name: str) -> list[Figure]:
-    try:
-        values = report.rows[name].astype(float)
-    except (TypeError, ValueError):
-        return []
-    change = flagged.set_index("row")[CHANGE + name].reindex(values.index).fillna(0.0)
-    before, after = np.asarray(values, dtype=np.float64), np.asarray(values + change, dtype=np.float64)
-    known = np.isfinite(before)
-    return _histograms(name, before[known], after[known])
+def _repaired(report: AgentReport) -> dict[str, pd.Series[float]]:
+    """Return the suggested values of flagged rows by column, indexed by row: of cells, and by changes."""
+    table = report.issues[report.issues["flagged"].astype(bool)].set_index("row")
+    kinds = kinds_of(table, report.task)
+    found: dict[str, pd.Series[float]] = {}
+    for column in (name for name in table.columns if str(name).startswith(CHANGE)):
+        name, spread = column.removeprefix(CHANGE), report.spreads.get(column.removeprefix(CHANGE), 0.0)
+        if name not in report.rows.columns:
+            continue
+        mine = np.isin(kinds, NOT_OF_THE_TARGET) if "kind" in table.columns else np.ones(len(table), dtype=bool)
+        change = table[column]
+        change = change[mine & (change != 0).to_numpy() & (change.abs() >= SMALLEST_CHANGE * spread).to_numpy()]
+        given = pd.to_numeric(report.rows[name], errors="coerce").reindex(change.index)
+        found[name] = (given + change).dropna()
+    if "column" in table.columns:
+        cells = table[np.isin(kinds, OF_A_CELL)]
+        first = [next(iter(columns_named(str(text), list(report.rows.columns))), "") for text in cells["column"]]
+        for owner, lines in cells.groupby(np.array(first, dtype=object)):
+            if owner:
+                own = pd.to_numeric(lines["suggested"], errors="coerce").dropna()
+                found[str(owner)] = own.combine_first(found[str(owner)]) if str(owner) in found else own
+    return {name: values for name, values in found.items() if len(values)}
+
+
+def _of_the_target(report: AgentReport) -> pd.DataFrame:
+    """Return the lines whose given and suggested values are those of the target, and what taking suggestions makes."""
+    kinds = kinds_of(report.issues, report.task)
+    taken = report.issues["flagged"].to_numpy(dtype=bool) & ~np.isin(kinds, NOT_OF_THE_TARGET)
+    table = report.issues[["given", "suggested"]].assign(taken=taken)[~np.isin(kinds, OF_A_CELL)]
+    return table.assign(after=table["given"].where(~table["taken"], table["suggested"]))
 
 
 def _target(report: AgentReport) -> list[Figure]:
-    given = report.issues["given"].to_numpy(dtype=np.float64)
-    suggested = report.issues["suggested"].to_numpy(dtype=np.float64)
-    return _histograms(report.target, given, np.where(report.issues["flagged"].to_numpy(dtype=bool), suggested, given))
+    table = _of_the_target(report)
+    return _histograms(
+        report.target, table["given"].to_numpy(dtype=np.float64), table["after"].to_numpy(dtype=np.float64)
+    )
 
 
 def _histograms(name: str, before: NDArray[np.float64], after: NDArray[np.float64]) -> list[Figure]:
@@ -125,19 +146,17 @@ def _histograms(name: str, before: NDArray[np.float64], after: NDArray[np.float6
 
 
 def _labels(report: AgentReport) -> Figure:
-    issues = report.issues
-    flagged = issues["flagged"].to_numpy(dtype=bool)
-    after = issues["given"].where(~flagged, issues["suggested"])
-    names = list(report.classes) or sorted(set(issues["given"]) | set(issues["suggested"]), key=str)
+    table = _of_the_target(report)
+    names = list(report.classes) or sorted(set(table["given"]) | set(table["suggested"]), key=str)
     bars = []
     for name in names:
-        for values, when, tone in ((issues["given"], "as given", "plain"), (after, "with suggestions", "good")):
-            number = int((values == name).sum())
+        for when, values, tone in (("as given", "given", "plain"), ("with suggestions", "after", "good")):
+            number = int((table[values] == name).sum())
             bars.append(svg.Bar(f"{name}, {when}", number, count(number), tone))
     described = "; ".join(f"{bar.label}: {bar.text}" for bar in bars)
-    changed = int((issues["given"] != after).sum())
+    changed = int((table["given"] != table["after"]).sum())
     return Figure(
         f"{report.target}: before and after",
         svg.rows(bars, described),
-        f"{count(changed)} of {count(len(issues))} labels change if all suggestions for flagged rows are taken.",
+        f"{count(changed)} of {count(len(table))} labels change if all suggestions for flagged rows are taken.",
     )

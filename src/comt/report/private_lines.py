@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from comt.errors import InputError
-from comt.report.private_reasons import Opinions, cell, column_of
+from comt.report.kinds import NOT_OF_THE_TARGET, OF_A_CELL, columns_named, kinds_of
+from comt.report.private_reasons import Opinions, cell
 from comt.report.wording import confidence, why
 
 if TYPE_CHECKING:
@@ -30,19 +31,13 @@ def check(report: AgentReport) -> None:
         raise InputError("the rows of a report have an index that repeats; index them by the issue table's 'row'.")
 
 
-def kinds_of(report: AgentReport, table: pd.DataFrame) -> list[str]:
-    """Return the kind of every line; tables without kinds speak of targets or labels only."""
-    if "kind" in table.columns:
-        return [str(kind) for kind in table["kind"]]
-    return ["label" if report.task == "classification" else "target"] * len(table)
-
-
 def columns_to_show(report: AgentReport, most: int) -> list[str]:
     """Return the columns of the agent's rows that lines carry along: those with suggestions first if not all fit."""
     names = [name for name in report.rows.columns if name != report.target]
     if len(names) <= most:
         return names
-    named = set(report.issues["column"]) if "column" in report.issues.columns else set()
+    said = set(report.issues["column"].fillna("")) if "column" in report.issues.columns else set()
+    named = {name for text in said for name in columns_named(str(text), names)}
     changed = {name.removeprefix(CHANGE) for name in report.issues.columns if name.startswith(CHANGE)}
     kept = set(sorted(names, key=lambda name: (name not in named, name not in changed))[:most])
     return [name for name in names if name in kept]
@@ -54,53 +49,58 @@ def lines(
     """Return one object per line of an issue table, in its order."""
     rows = report.rows.reindex(table["row"])
     cells = [[cell(value) for value in rows[name].tolist()] for name in columns]
-    changes = {
-        name.removeprefix(CHANGE): table[name].to_numpy(float) for name in table.columns if name.startswith(CHANGE)
-    }
+    targets = [cell(value) for value in rows[report.target].tolist()] if report.target in rows.columns else None
+    changes = {name: table[name].to_numpy(float) for name in table.columns if name.startswith(CHANGE)}
     used = table["used"].tolist() if "used" in table.columns else [True] * len(table)
     suspicious = table["column"].fillna("").tolist() if "column" in table.columns else [""] * len(table)
-    position = {name: place for place, name in enumerate(columns)}
     opinions = Opinions(report, table, columns)
-    kinds = kinds_of(report, table)
+    kinds = kinds_of(table, report.task).tolist()
     result = []
     for place, (row, score, flagged, given, suggested) in enumerate(
         table[list(NEEDED)].itertuples(index=False, name=None)
     ):
-        old, new = cell(given), cell(suggested)
-        values = [column[place] for column in cells]
-        found = _changes(report, {name: change[place] for name, change in changes.items()}, position, values)
-        named = column_of(str(suspicious[place]), columns)
-        if named in position and named not in [name for name, *_ in found]:
-            found.insert(0, (named, None, 0.0))
-        worst = next((entry for entry in found if entry[0] == named), None)
-        suspect = None if worst is None else (named, values[position[named]], worst[1])
-        sizes = [size for *_, size in found] + [_target_size(report, old, new)]
+        kind, old, new = kinds[place], cell(given), cell(suggested)
+        values = {name: column[place] for name, column in zip(columns, cells, strict=True)}
+        named = columns_named(str(suspicious[place]), columns) if flagged else []
+        found: dict[str, Any] = dict.fromkeys(named)
+        if kind in OF_A_CELL:
+            if named and not isinstance(new, str):
+                found[named[0]] = _rounded(new, report.spreads.get(named[0], math.nan))
+            old = new = targets[place] if targets is not None else None
+        if flagged and (kind in NOT_OF_THE_TARGET or "kind" not in table.columns):
+            moved = {name.removeprefix(CHANGE): float(change[place]) for name, change in changes.items()}
+            for name, value in _changes(report, moved, values).items():
+                found[name] = value if found.get(name) is None else found[name]
+        size = max([_size(report, name, values[name], value) for name, value in found.items()], default=0.0)
+        if kind not in NOT_OF_THE_TARGET and report.task == "regression":
+            size = max(size, _size(report, report.target, old, new))
+        suspect = next(((name, values[name], value) for name, value in found.items()), None)
         result.append(
             {
                 "row": int(row),
                 "score": _share(float(score)),
                 "sure": confidence(float(score)) if flagged else "looks right",
                 "flagged": bool(flagged),
-                "kind": kinds[place],
+                "kind": kind,
                 "given": old,
                 "suggested": new,
                 "used": bool(used[place]),
                 "drawn": drawn.get(int(row)),
-                "size": round(max(sizes), 3) or None,
+                "size": round(size, 3) or None,
                 "why": why(
-                    kinds[place],
+                    kind,
                     score=float(score),
                     flagged=bool(flagged),
                     given=old,
                     suggested=new,
                     target=report.target,
                     cell=suspect,
-                    size=max(sizes),
-                    reasons=[(name, values[position[name]]) for name in opinions.reasons(place, new)],
+                    size=size,
+                    reasons=[(name, values[name]) for name in opinions.reasons(place, new)],
                     look_at=opinions.look_at(place),
                 ),
-                "changes": [[position[name], value] for name, value, _ in found],
-                "cells": values,
+                "changes": [[columns.index(name), value] for name, value in found.items()],
+                "cells": list(values.values()),
             }
         )
     return result
@@ -111,31 +111,29 @@ def _share(score: float) -> float:
     return min(round(score, 6), 0.999999)
 
 
-def _changes(
-    report: AgentReport, changes: Mapping[str, float], position: Mapping[str, int], values: Sequence[Any]
-) -> list[tuple[str, Any, float]]:
-    """Return the largest suggested changes: column, suggested value, size in spreads."""
+def _changes(report: AgentReport, changes: Mapping[str, float], values: Mapping[str, Any]) -> dict[str, float]:
+    """Return the values that the largest suggested changes lead to, largest first."""
     found = []
     for name, change in changes.items():
-        given = values[position[name]] if name in position else None
+        given = values.get(name)
         if not math.isfinite(change) or isinstance(given, (bool, str, type(None))):
             continue
-        spread = report.spreads.get(name, math.nan)
-        size = abs(change) / spread if spread > 0 else 0.0
-        if size >= SMALLEST_CHANGE or (not spread > 0 and change != 0):
-            found.append((name, _rounded(given + change, spread), float(size)))
-    return sorted(found, key=lambda entry: -entry[2])[:MOST_CHANGES]
+        new = _rounded(given + change, report.spreads.get(name, math.nan))
+        size = _size(report, name, given, new)
+        if size >= SMALLEST_CHANGE or (not report.spreads.get(name, 0.0) > 0 and change != 0):
+            found.append((size, name, new))
+    return {name: new for _, name, new in sorted(found, key=lambda entry: -entry[0])[:MOST_CHANGES]}
 
 
-def _target_size(report: AgentReport, given: Any, suggested: Any) -> float:
-    spread = report.spreads.get(report.target, math.nan)
-    if report.task == "classification" or not spread > 0 or isinstance(given, str) or isinstance(suggested, str):
-        return 0.0
-    return 0.0 if given is None or suggested is None else abs(float(suggested) - float(given)) / spread
+def _size(report: AgentReport, name: str, given: Any, suggested: Any) -> float:
+    """Return the size of a change in spreads of its column; 0 where it has none."""
+    spread = report.spreads.get(name, math.nan)
+    numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in (given, suggested))
+    return abs(float(suggested) - float(given)) / spread if numbers and 0 < spread < math.inf else 0.0
 
 
-def _rounded(value: float, spread: float) -> float:
+def _rounded(value: Any, spread: float) -> Any:
     """Drop digits that are a millionth of the spread: they are not meant."""
-    if not (spread > 0 and math.isfinite(spread)):
-        return float(value)
+    if value is None or not (spread > 0 and math.isfinite(spread)):
+        return value
     return round(float(value), max(0, 6 - math.floor(math.log10(spread))))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comt.report import wording
+from comt.report.kinds import NAMES, NOT_OF_THE_TARGET
 from comt.report.page import LIMIT, embedded, render, source
 from comt.report.private_figures import figures, joining_bars
 from comt.report.private_lines import check, columns_to_show, lines
@@ -59,7 +60,8 @@ def _page(report: AgentReport, most: int, most_columns: int) -> str:
         "classes": [cell(name) for name in report.classes],
         "columns": [str(name) for name in columns],
         "editable": [not report.features or name in report.features for name in columns],
-        "kinds": wording.KINDS,
+        "kinds": NAMES,
+        "aside": list(NOT_OF_THE_TARGET),
         "inspect": list(drawn),
         "lines": lines(report, shown, columns, drawn),
     }

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from comt.report.kinds import column_of
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -62,18 +64,6 @@ class Opinions:
     @property
     def _target_spread(self) -> float:
         return self._report.spreads.get(self._report.target, math.inf)
-
-
-def column_of(feature: str, columns: Sequence[str]) -> str:
-    """Return the column that a feature comes from: "ward" for "ward=north" and "ward is missing".
-
-    >>> column_of("ward=north", ["age", "ward"]), column_of("age is missing", ["age"]), column_of("age", ["age"])
-    ('ward', 'age', 'age')
-    """
-    if feature in columns:
-        return feature
-    owners = [name for name in map(str, columns) if feature.startswith(f"{name}=") or feature == f"{name} is missing"]
-    return max(owners, key=len, default=feature)
 
 
 def cell(value: Any) -> Any:

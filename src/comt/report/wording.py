@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from comt.report.kinds import NAMES, NOT_OF_THE_TARGET, OF_A_CELL
 from comt.report.page import percent, short
 from comt.report.private import Joining
 
 #: spreads from which a target is called far from what is expected
 FAR = 3.0
-#: names of the kinds of issues, as the table shows them
-KINDS = {
-    "label": "label",
-    "target": "target",
-    "feature": "value",
-    "agent": "whole source",
-    "unit": "unit",
-    "missing code": "missing code",
-}
 
 
 def shown(value: Any) -> str:
@@ -51,8 +43,16 @@ def why(
     the columns and values that the joint model's opinion of the target rests on; ``look_at`` names a column that alone
     moves it too far to be believed.
     """
-    if cell is not None and kind in ("feature", "unit", "missing code"):
+    if kind == "duplicate":
+        return "The very same row occurs many times, as if it had been copied; at most one of the copies is real."
+    if cell is not None and flagged and kind in NOT_OF_THE_TARGET:
         return _about_cell(kind, *cell)
+    if kind in OF_A_CELL:
+        return (
+            f"One of its values looks wrong ({NAMES[kind]})."
+            if flagged
+            else "Nothing in this row is likely to be wrong."
+        )
     because = (
         ", mostly because of " + listed([f"{name} ({shown(value)})" for name, value in reasons]) if reasons else ""
     )
@@ -61,6 +61,8 @@ def why(
         if not flagged:
             return f"The joint model expects {shown(suggested)}; {shown(given)} is within what right rows show."
         pattern = " Many rows of this source deviate alike." if kind == "agent" else ""
+        if kind == "feature":
+            pattern = " The columns of this source are noisy, so the other values may be wrong instead."
         if look_at:
             pattern += f" Look at {look_at} first: that cell alone moves it so far."
         far = "far " if size >= FAR else ""

@@ -42,17 +42,45 @@ def solve(
     n_folds: int = 0,
     watch: Watch | None = None,
 ) -> list[Solution]:
-    """Solve all tasks together; every exchange serves all that are not finished."""
+    """Solve all tasks together; every exchange serves all that are not finished. One failure fails them all."""
+    solved: list[Solution] = []
+    for outcome in attempt(
+        federation, preparation, tasks, tol=tol, max_rounds=max_rounds, n_folds=n_folds, watch=watch, strict=True
+    ):
+        assert isinstance(outcome, Solution)
+        solved.append(outcome)
+    return solved
+
+
+def attempt(
+    federation: Federation,
+    preparation: Preparation,
+    tasks: Sequence[Task],
+    *,
+    tol: float,
+    max_rounds: int,
+    n_folds: int = 0,
+    thin: int = 1,
+    watch: Watch | None = None,
+    strict: bool = False,
+) -> list[Solution | ConvergenceError]:
+    """Solve all tasks together, with the error in the place of a solution where there is none (raised if ``strict``).
+
+    ``thin`` looks at every thin-th row only; sums over them are scaled up, so the weights of the objective keep their
+    meaning.
+    """
     histories: list[list[dict[str, float]]] = [[] for _ in tasks]
     running: dict[int, Asking[Solution]] = {
         i: _solver(task, tol, max_rounds, histories[i]) for i, task in enumerate(tasks)
     }
     asked: dict[int, Points] = {index: next(solver) for index, solver in running.items()}
-    solved: dict[int, Solution] = {}
+    solved: dict[int, Solution | ConvergenceError] = {}
     while asked:
         order = sorted(asked)
         owner = np.concatenate([np.full(len(asked[i].r), i) for i in order])
-        answers = _exchange(federation, preparation, tasks, asked, order, owner, n_folds)
+        answers = _exchange(federation, preparation, tasks, asked, order, owner, n_folds, thin)
+        if thin > 1:
+            answers = [scaled(sums, thin) for sums in answers]
         following: dict[int, Points] = {}
         for index in order:
             own = [answers[position] for position in np.flatnonzero(owner == index)]
@@ -60,6 +88,10 @@ def solve(
                 following[index] = running[index].send(own)
             except StopIteration as done:
                 solved[index] = done.value
+            except ConvergenceError as error:
+                if strict:
+                    raise
+                solved[index] = error
         asked = following
         if watch is not None and histories[0]:
             watch(histories[0][-1])
@@ -80,7 +112,7 @@ def start_on_a_part(
     def answer(points: Points) -> list[Sums]:
         owner = np.zeros(len(points.r), dtype=np.int64)
         part = _exchange(federation, preparation, [task], {0: points}, [0], owner, 0, thin)
-        return [_scaled(sums, thin) for sums in part]
+        return [scaled(sums, thin) for sums in part]
 
     try:
         rough = drive(asking, answer)
@@ -89,7 +121,8 @@ def start_on_a_part(
     return rough.r, rough.theta
 
 
-def _scaled(sums: Sums, factor: float) -> Sums:
+def scaled(sums: Sums, factor: float) -> Sums:
+    """Return the sums over a part of the buggy rows as if they were over all."""
     assert sums.weight_xx is not None
     assert sums.weight_alpha_x is not None
     return replace(

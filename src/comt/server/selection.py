@@ -56,11 +56,15 @@ def thresholds(
     rule: Rule,
     models: Array,
     fractions: Array,
-    n_rows: float,
+    n_rows: float | Array,
+    *,
+    weights: Array | None = None,
+    thin: int = 1,
 ) -> Array:
     """Return, per model, the threshold that keeps the given fraction of all buggy rows (ties are kept together).
 
-    A federated quantile: histograms of the row scores, refined until the count is met.
+    A federated quantile: histograms of the row scores, refined until the count is met. With ``weights`` (models ×
+    agents, at most 1) rows count as much as their agent does, and so they do in ``n_rows``.
     """
     below = np.round(n_rows * (fractions if rule == "loss" else 1.0 - fractions))
     found = np.full(len(models), np.inf if rule == "loss" else 0.0)
@@ -78,6 +82,9 @@ def thresholds(
             edges=edges[live],
             lambda_alpha=problem.lambda_alpha,
             lambda_z=problem.lambda_z,
+            agents=() if weights is None else federation.agents,
+            weights=None if weights is None else weights[live],
+            thin=thin,
         )
         counts = federation.sum(query)["counts"]
         for row, index in enumerate(live):
@@ -86,7 +93,8 @@ def thresholds(
             place = min(place, len(running) - 1)
             found[index] = edges[index, place]
             lower = edges[index, place - 1] if place else 0.0
-            if running[place] == below[index] or np.nextafter(lower, np.inf) >= edges[index, place]:
+            # less than a row beyond the count: no set of rows comes closer
+            if running[place] - below[index] < 1.0 or np.nextafter(lower, np.inf) >= edges[index, place]:
                 open_[index] = False
             else:
                 edges[index] = np.resize(np.linspace(lower, edges[index, place], _EDGES), edges.shape[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -12,10 +12,15 @@ from comt.federation.base import Federation
 from comt.optimize.points import Solution
 from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
+from comt.queries import Query, Totals
 from comt.server import admm, dual, newton_cg, selection
+from comt.server.ask import sums_at
+from comt.server.auto import choose
+from comt.server.auto.choice import Choice
 from comt.server.dual import Watch
 from comt.server.scaling import agree_on_preparation
 
+Teaching = Literal["auto", "dual", "direct"]
 SolverName = Literal["newton", "newton-cg", "admm"]
 #: beyond this many columns a d × d sum is no longer a small message, and vectors are asked for instead
 MAX_MATRIX_WIDTH = 1000
@@ -30,6 +35,9 @@ class Settings:
     """Everything a training needs to know besides the data."""
 
     problem: TeachingProblem  # its ``intercept`` says whether one is fitted
+    teaching: Teaching = "dual"
+    #: names of the λ's that the trusted rows are to choose
+    automatic: frozenset[str] = frozenset()
     standardize: bool = True
     solver: SolverName = "newton"
     rho: float | str = "auto"
@@ -52,6 +60,8 @@ class Training:
     rounds: int
     selected: selection.Selected | None = None
     curve: list[selection.CurvePoint] = field(default_factory=list)
+    #: what the automatic choice found; None where nothing was chosen
+    choice: Choice | None = None
 
     @property
     def problem(self) -> TeachingProblem:
@@ -82,6 +92,8 @@ def train(
         fit_intercept=problem.intercept,
         scale_target=problem.loss_name == "squared",
     )
+    if settings.teaching == "auto":
+        return _choose(federation, settings, preparation, before, watch)
     solver = settings.solver
     if solver == "newton" and preparation.width > MAX_MATRIX_WIDTH:
         solver = "newton-cg"
@@ -132,6 +144,63 @@ def train(
         selected=selected,
         curve=curve,
     )
+
+
+def _choose(
+    federation: Federation, settings: Settings, preparation: Preparation, before: int, watch: Watch | None
+) -> Training:
+    """Let the trusted rows choose; the sums at the chosen model take one more exchange."""
+    if preparation.width > MAX_MATRIX_WIDTH:
+        raise InputError(
+            f"teaching='auto' compares whole matrices and takes at most {MAX_MATRIX_WIDTH} columns, here are "
+            f"{preparation.width}; use teaching='dual' with numbers for every lambda and solver='newton-cg'."
+        )
+    choice = choose(
+        Watched(federation, watch), replace(preparation, compressed=settings.standardize), settings.problem.loss_name
+    )
+    sums = sums_at(federation, choice.preparation, settings.problem, choice.theta, choice.theta)
+    unknown = np.full(len(choice.theta), np.nan)
+    return Training(
+        settings=settings,
+        preparation=choice.preparation,
+        solution=Solution(unknown, choice.theta, sums, choice.certificate),
+        theta=choice.theta,
+        solver="newton",
+        rounds=federation.rounds - before,
+        choice=choice,
+    )
+
+
+class Watched:
+    """A federation that tells somebody of every exchange."""
+
+    def __init__(self, federation: Federation, watch: Watch | None) -> None:
+        self._federation, self._watch = federation, watch
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names of the agents."""
+        return self._federation.agents
+
+    @property
+    def rounds(self) -> int:
+        """Exchanges so far."""
+        return self._federation.rounds
+
+    def declare(self) -> tuple[str, ...]:
+        """Agree on the columns."""
+        return self._federation.declare()
+
+    def sum(self, query: Query) -> Totals:
+        """Ask all agents, and tell."""
+        totals = self._federation.sum(query)
+        if self._watch is not None:
+            self._watch({"exchange": float(self._federation.rounds)})
+        return totals
+
+    def each(self, query: Query) -> dict[str, Totals]:
+        """Return every agent's own answer."""
+        return self._federation.each(query)
 
 
 def _select(

@@ -51,7 +51,7 @@
   const targetChanges = (line) => line.given !== line.suggested;
   // a row that is not flagged has a prediction beside its target, which is no suggestion
   const suggests = (line) => suggestsTarget(line) || line.changes.some(([, value]) => value !== null);
-  const suggestsTarget = (line) => targetChanges(line) && line.flagged && !["feature", "unit", "missing code"].includes(line.kind);
+  const suggestsTarget = (line) => targetChanges(line) && line.flagged && !data.aside.includes(line.kind);
 
   // ---- view: which lines, in which order
   const inspectOrder = new Map(data.inspect.map((row, place) => [row, place]));

@@ -1,4 +1,4 @@
-"""scikit-learn's view of CoMT: the one place that holds both sides, the agents' rows and the server's sums."""
+"""What both estimators share: parameters, training, the issue table. It holds both sides, rows and sums, and says so."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from comt.agent import Agent
 from comt.agent.files import FileRows
-from comt.errors import InputError, SparsityWarning
+from comt.errors import InputError, NoTrustedRowsWarning, SparsityWarning
 from comt.federation import LocalFederation
 from comt.inputs import check_features, check_trusted, group
-from comt.losses import LossName, get_loss
+from comt.losses import LossName
 from comt.problem import Array
 from comt.progress import RoundReporter
-from comt.queries import ResidualScale
 from comt.server.training import Settings, Training, train
 from comt.settings import check_settings
 
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
 THREADS_FROM = 1_000_000
 
 
-class _CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """What both estimators share: parameters, training, the issue table."""
 
     _loss_name: ClassVar[LossName]
@@ -44,12 +41,12 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[mis
     def __init__(
         self,
         *,
-        teaching: str = "dual",
-        lambda_w: float = 1.0,
-        lambda_trusted: float = 1.0,
-        lambda_alpha: float = 0.0,
-        lambda_z: float = np.inf,
-        select: float | str | None = None,
+        teaching: str = "auto",
+        lambda_w: float | str = "auto",
+        lambda_trusted: float | str = "auto",
+        lambda_alpha: float | str = "auto",
+        lambda_z: float | str = "auto",
+        select: float | str | None = "auto",
         select_by: str | None = None,
         solver: str = "newton",
         rho: float | str = "auto",
@@ -100,8 +97,12 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[mis
         alpha = np.full(len(targets), np.nan)
         selected = np.ones(len(targets), dtype=bool)
         solution, problem = training.solution, training.problem
+        # α is the derivative of a row's loss: under the paper's objective at r, otherwise at the model itself
+        at = solution.theta if np.isnan(solution.r).any() else solution.r
+        doubted = {name for name, _ in training.choice.doubted_agents()} if training.choice else set()
         for agent, rows in zip(grouped.agents, grouped.positions, strict=True):
-            alpha[rows] = agent.alphas(problem, training.preparation, solution.r)
+            alpha[rows] = agent.alphas(problem, training.preparation, at)
+            selected[rows] = agent.name not in doubted
             if (chosen := training.selected) is not None:
                 if chosen.rule == "alpha":
                     selected[rows] = np.abs(alpha[rows]) >= chosen.threshold
@@ -152,6 +153,13 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[mis
         with RoundReporter(self, X, y) as reporter, federation.open():
             training = train(federation, settings, start=start, n_rows=n_rows, watch=reporter.round_done)
         sums = training.solution.sums
+        if settings.teaching == "auto" and sums.trusted_rows == 0:
+            warnings.warn(
+                "no row is trusted, so nothing can tell right rows from wrong ones: this is plain training on the rows as "
+                "they are; mark verified rows with trusted=.",
+                NoTrustedRowsWarning,
+                stacklevel=4,
+            )
         if settings.problem.lambda_alpha > 0 and sums.rows > 0 and sums.active <= len(training.theta):
             warnings.warn(
                 f"only {sums.active:.0f} of {sums.rows:.0f} rows have an alpha other than 0, fewer than coefficients; lower "
@@ -160,11 +168,13 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[mis
                 stacklevel=4,
             )
         self._agents, self._training = agents, training
+        self.preparation_, self.choice_ = training.preparation, training.choice
         self.theta_, self.r_ = training.theta, training.solution.r
         self.certificate_ = float(training.solution.certificate)
         self.history_ = training.solution.history
         self.n_rounds_ = training.rounds
         self.solver_ = training.solver
+        self.teaching_ = settings.teaching
         self.selected_fraction_ = 1.0 if training.selected is None else training.selected.fraction
         self.selection_curve_ = training.curve
         self._set_coefficients(*training.preparation.to_raw(training.theta))
@@ -182,8 +192,20 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[mis
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self, "theta_")
         features = check_features(self, X, reset=False)
-        scores: Array = features @ np.ravel(self.coef_) + np.ravel(self.intercept_)[0]
-        return scores
+        coef, intercept = np.ravel(self.coef_), float(np.ravel(self.intercept_)[0])
+        return self.preparation_.predict(features, self.theta_, coef, intercept)
+
+    def summary(self) -> str:
+        """Say in a few lines what was trained, what was chosen and why."""
+        check_is_fitted(self, "theta_")
+        lines = [
+            f"{type(self).__name__}: {self.n_rounds_} exchanges, certificate {self.certificate_:.1e}, "
+            f"teaching {self.teaching_!r}."
+        ]
+        if self.choice_ is not None:
+            lines.append(self.choice_.sentence)
+            lines += [f"  {line.share:6.1%}  {line.candidate}" for line in self.choice_.lines[:8]]
+        return "\n".join(lines)
 
     def issues(self, changes: bool = False) -> pd.DataFrame:
         """Return one line per buggy training row, worst first: what looks wrong, and what it should be.
@@ -213,7 +235,9 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[mis
                 table = table.assign(**named)
             tables.append(table)
         table = pd.concat(tables, ignore_index=True)
-        return table.sort_values("score", ascending=False, kind="stable", ignore_index=True)
+        from comt.issue_table import IssueTable
+
+        return IssueTable(table.sort_values("score", ascending=False, kind="stable", ignore_index=True))
 
     @abstractmethod
     def _agent_issues(self, agent: Agent) -> pd.DataFrame: ...
@@ -237,181 +261,4 @@ class _CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[mis
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
-        return tags
-
-
-class CoMTRegressor(RegressorMixin, _CoMTLinear):  # type: ignore[misc]
-    """Ridge regression taught by trusted rows, over the rows of several agents.
-
-    Minimises the teaching objective of the method page: a ridge fit of the buggy rows (λ_w) whose model is pulled to the
-    trusted rows (λ_trusted), with sparse duals (λ_α) and changed features (λ_Z).
-
-    Parameters
-    ----------
-    teaching:
-        ``"dual"``: the paper's objective.
-    lambda_w, lambda_trusted, lambda_alpha, lambda_z:
-        Weights of the objective; sums, not means. ``lambda_z=numpy.inf`` changes no features (CoMT-subset).
-    select:
-        None: learn from all rows; a fraction in (0, 1]; ``"auto"``: the fraction that does best on held-out trusted rows.
-    select_by:
-        ``"alpha"``: the paper's rule (largest \\|α\\|, see erratum E13); ``"loss"``: keep the smallest losses and refit.
-        None: ``"alpha"`` for a given fraction, ``"loss"`` for ``"auto"``.
-    solver:
-        ``"newton"``; ``"newton-cg"`` (agents send vectors only; taken by itself beyond 1,000 columns); ``"admm"``
-        (Algorithm 1, corrected).
-    rho, gamma:
-        Penalty and step of ``"admm"``: ``rho="auto"`` is the fast sharing form, a number the printed damped form.
-    max_rounds, tol:
-        Limit of exchanges, and the certificate at which the solver stops.
-    fit_intercept, standardize:
-        Fit a (lightly penalised) intercept; scale features and target by median and interquartile range.
-    warm_start:
-        Start from the previous fit's solution.
-    verbose:
-        1: print a line per round.
-
-    Attributes
-    ----------
-    coef_, intercept_ :
-        The model on raw features.
-    theta_, r_ :
-        The model, and the model implied by the buggy rows, in the standardised space.
-    alpha_ :
-        One dual value (rescaled residual) per row of X, before selection; NaN on trusted rows.
-    selected_ :
-        Which rows were learnt from (trusted rows always are).
-    certificate_ :
-        Norm of the gradient that vanishes at the solution, relative to its scale; at most ``tol``.
-    n_rounds_, history_ :
-        Number of exchanges with the agents in all, and what was recorded per round.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from comt import CoMTRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(300, 3))
-    >>> y = X @ [1.0, -2.0, 0.5]
-    >>> trusted = np.arange(300) < 20
-    >>> y[20:160] *= -1  # half of the unverified targets have the wrong sign
-    >>> hospital = np.arange(300) % 3
-    >>> model = CoMTRegressor(lambda_trusted=100.0).fit(X, y, agents=hospital, trusted=trusted)
-    >>> bool(model.score(X[:20], y[:20]) > 0.95)
-    True
-    """
-
-    _loss_name = "squared"
-
-    def _check_fit(self, X: Any, y: Any) -> tuple[Array, Array]:
-        features, targets = check_features(self, X, y, reset=True, y_numeric=True)
-        targets = np.asarray(targets, dtype=np.float64)
-        if not np.isfinite(targets).all():
-            row = int(np.argmin(np.isfinite(targets)))
-            raise InputError(
-                f"y is NaN or infinite (inf) in row {row}; CoMT needs finite targets: fill or drop that row."
-            )
-        return features, targets
-
-    def _agree_on_targets(self, agents: Sequence[Agent]) -> None:
-        """Numeric targets need no agreement."""
-
-    def _set_coefficients(self, coef: Array, intercept: float) -> None:
-        self.coef_, self.intercept_ = coef, intercept
-
-    def predict(self, X: Any) -> Array:
-        """Predict targets."""
-        return self._scores(X)
-
-    def _agent_issues(self, agent: Agent) -> pd.DataFrame:
-        from comt.agent.issues import regression_issues
-
-        return regression_issues(agent, self._training.preparation, self.theta_, self._residual_size())
-
-    def _residual_size(self) -> float:
-        """How far off a right row may be: from the trusted rows if there are enough, else from all."""
-        totals = LocalFederation(self._agents).sum(
-            ResidualScale(loss_name="squared", preparation=self._training.preparation, theta=self.theta_)
-        )
-        kind = "trusted" if totals["trusted_rows"] >= 10 else "buggy"
-        rows = totals["trusted_rows" if kind == "trusted" else "rows"]
-        return float(np.sqrt(totals[kind] / max(float(rows), 1.0)))
-
-
-class CoMTClassifier(ClassifierMixin, _CoMTLinear):  # type: ignore[misc]
-    """Logistic regression of two classes taught by trusted rows, over the rows of several agents.
-
-    Parameters, attributes and objective as in :class:`CoMTRegressor`, with the logistic loss; ``classes_[1]`` is the
-    positive class. λ_α does not make α sparse here, it only shifts it (erratum E14).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from comt import CoMTClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(400, 2))
-    >>> y = np.where(X[:, 0] > 0, "ill", "well")
-    >>> trusted = np.arange(400) < 20
-    >>> flipped = ~trusted & (rng.random(400) < 0.3)
-    >>> noisy = np.where(flipped, np.where(y == "ill", "well", "ill"), y)
-    >>> model = CoMTClassifier().fit(X, noisy, agents=np.arange(400) % 4, trusted=trusted)
-    >>> bool(model.score(X, y) > 0.95)
-    True
-    """
-
-    _loss_name = "logistic"
-
-    def _check_fit(self, X: Any, y: Any) -> tuple[Array, Array]:
-        features, labels = check_features(self, X, y, reset=True)
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        self._check_classes()
-        return features, np.where(codes == 1, 1.0, -1.0)
-
-    def _check_classes(self) -> None:
-        n_classes = len(self.classes_)
-        if n_classes == 1:
-            raise InputError(
-                f"y holds one class only ({self.classes_[0]!r}); a classifier needs two classes over all agents."
-            )
-        if n_classes > 2:
-            raise InputError(
-                f"Only binary classification is supported. The type of the target is multiclass: y has {n_classes} "
-                "classes; merge them into two, or train one model per class."
-            )
-
-    def _agree_on_targets(self, agents: Sequence[Agent]) -> None:
-        files = [agent.rows for agent in agents if isinstance(agent.rows, FileRows)]
-        labels = set().union(*(rows.labels for rows in files)) if files else {-1.0, 1.0}
-        self.classes_ = np.array(sorted(labels))
-        self._check_classes()
-        for rows in files:
-            rows.use_classes((self.classes_[0], self.classes_[1]))
-
-    def _set_coefficients(self, coef: Array, intercept: float) -> None:
-        self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the score whose sign is the class and whose size is the log-odds."""
-        return self._scores(X)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels."""
-        scores = self._scores(X)
-        labels: NDArray[Any] = self.classes_[(scores > 0).astype(int)]
-        return labels
-
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probabilities of ``classes_``, one column each."""
-        positive = get_loss("logistic").predict_mean(self._scores(X))
-        return np.column_stack([1.0 - positive, positive])
-
-    def _agent_issues(self, agent: Agent) -> pd.DataFrame:
-        from comt.agent.issues import classification_issues
-
-        return classification_issues(agent, self._training.preparation, self.theta_, self.classes_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         return tags

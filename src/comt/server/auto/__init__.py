@@ -1,0 +1,18 @@
+"""Models that choose themselves: candidates from sums over buggy rows, weighed and averaged by the trusted rows."""
+
+from __future__ import annotations
+
+from comt.federation.base import Federation
+from comt.losses import LossName
+from comt.preparation import Preparation
+from comt.server.auto import classification, regression
+from comt.server.auto.choice import Choice, Line
+
+__all__ = ["Choice", "Line", "choose"]
+
+
+def choose(federation: Federation, preparation: Preparation, loss_name: LossName) -> Choice:
+    """Choose a model of the prepared rows of a federation."""
+    if loss_name == "squared":
+        return regression.choose(federation, preparation)
+    return classification.choose(federation, preparation)

@@ -1,0 +1,112 @@
+"""Which agents contradict everybody's trusted rows? Each agent is judged by ranks inside its own distributions.
+
+A ridge fit of agent k's rows gives every row an error; if the trusted rows (of everybody) are like the agent's rows, they
+rank uniformly among them. A p-value p_k leaves at least B(p_k) = −e·p·ln p of the odds that they are, and an agent counts
+in proportion to it: the best agents count once, an agent that contradicts hardly at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from comt.federation.base import Federation
+from comt.losses import LossName
+from comt.preparation import Preparation
+from comt.problem import Array
+from comt.queries import MomentsByAgent, RankCounts, Totals
+from comt.server.auto.moments import Moments
+from comt.server.auto.ranks import bayes_bound, combine, mean_rank_p
+
+#: statistics of RankCounts that judge an agent: |e|, e·(x·θ), mean |z|, e
+JUDGED_BY = 4
+#: no agent falls below this share of the best one's odds: where all are refuted, the least refuted still speak
+FLOOR = 1e-3
+#: an agent that counts less than this is reported as contradicting the trusted rows
+DOUBTED = 0.1
+
+
+@dataclass(frozen=True)
+class AgentWeights:
+    """How much each agent's rows count (1: fully, towards 0: they contradict the trusted rows), and why."""
+
+    agents: tuple[str, ...]
+    weights: Array  # (K,)
+    p_values: Array  # (K,)
+    fits: Array  # (K, p): each agent's own ridge fit
+
+    @property
+    def doubted(self) -> tuple[str, ...]:
+        """Names of the agents that hardly count."""
+        return tuple(name for name, weight in zip(self.agents, self.weights, strict=True) if weight < DOUBTED)
+
+    def sentence(self) -> str:
+        """Say which agents contradict the trusted rows."""
+        if not self.doubted:
+            return f"No agent of {len(self.agents)} contradicts the trusted rows."
+        told = [
+            f"{name} (p = {p:.1e}, weight {weight:.3f})"
+            for name, p, weight in zip(self.agents, self.p_values, self.weights, strict=True)
+            if weight < DOUBTED
+        ]
+        return f"{len(told)} of {len(self.agents)} agents contradict the trusted rows: {', '.join(told)}."
+
+
+def moments_of(joints: Array, rows: Array) -> list[Moments]:
+    """Return the moments of every slot of an answer (of every agent, or of every fold)."""
+    return [Moments(joint, float(count)) for joint, count in zip(joints, rows, strict=True)]
+
+
+def ask_moments(
+    federation: Federation, preparation: Preparation, loss_name: LossName = "squared", n_folds: int = 1
+) -> Totals:
+    """Ask for the moments agent by agent; one exchange."""
+    return federation.sum(
+        MomentsByAgent(loss_name=loss_name, preparation=preparation, agents=federation.agents, n_folds=n_folds)
+    )
+
+
+def weigh_agents(
+    federation: Federation,
+    preparation: Preparation,
+    per_agent: Sequence[Moments],
+    n_trusted: float,
+    loss_name: LossName = "squared",
+) -> AgentWeights:
+    """Weigh every agent by rank tests of everybody's trusted rows inside its distributions; one exchange.
+
+    Labels ±1 are taken as targets: their least-squares fit points where the classifier's does.
+    """
+    agents = federation.agents
+    count = len(agents)
+    fits = np.stack([moments.ridge() for moments in per_agent])
+    if n_trusted == 0:
+        return AgentWeights(agents, np.ones(count), np.ones(count), fits)
+    ranks = federation.sum(
+        RankCounts(
+            loss_name=loss_name,
+            preparation=preparation,
+            agents=agents,
+            theta=fits,
+            towards=np.zeros_like(fits),
+            weights=np.eye(count),
+            fold=np.full(count, -1),
+            n_folds=1,
+        )
+    )
+    p_values = np.array([combine(p) for p in mean_rank_p(ranks["buggy"], ranks["trusted"])[:, :JUDGED_BY]])
+    speaking = np.array([moments.rows > 0 for moments in per_agent])
+    p_values[~speaking] = 1.0
+    odds = np.array([bayes_bound(p) for p in p_values])
+    best = float(odds[speaking].max(initial=0.0))
+    weights = np.where(speaking, (odds + FLOOR) / (best + FLOOR), 1.0)
+    return AgentWeights(agents, weights, p_values, fits)
+
+
+def agent_weights(federation: Federation, preparation: Preparation, loss_name: LossName = "squared") -> AgentWeights:
+    """Ask for moments, then for ranks: weights of all agents in two exchanges."""
+    answer = ask_moments(federation, preparation, loss_name)
+    per_agent = moments_of(answer["moments"], answer["rows"])
+    return weigh_agents(federation, preparation, per_agent, float(answer["trusted_rows"].sum()), loss_name)

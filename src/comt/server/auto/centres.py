@@ -1,0 +1,81 @@
+"""Candidate models of regression: each a centre from the buggy rows, to which the trusted rows may add a correction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from comt.preparation import Preparation
+from comt.problem import Array
+from comt.server.auto.moments import Moments
+
+#: prior weight of a family of centres (shared by its members); "zero" with a correction is trusted-only
+PRIORS = {"believed agents": 3.0, "noise": 1.5, "all rows": 1.0, "zero": 0.5, "trimmed": 0.5, "whole": 0.25}
+#: what the prior of "zero" gains where the buggy rows explain nothing
+ZERO_INSTEAD = 2.5
+#: least factor that a trimmed fit keeps of its prior, however badly it explains the rows it set aside
+TRIMMED_FLOOR = 0.1
+#: shares of a column's variance that may be noise
+NOISE_SHARES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8)
+#: rows in doubt when a noise share is estimated column by column: it is drawn to the common one
+COLUMN_DOUBT = 20.0
+
+
+@dataclass(frozen=True)
+class Centre:
+    """A model of the buggy rows; ``by_fold`` holds its refits without each fold where trusted rows went into it."""
+
+    name: str
+    family: str
+    theta: Array
+    by_fold: Array | None = None
+
+
+def noise_centres(preparation: Preparation, moments: Moments, trusted: Moments, family: str) -> list[Centre]:
+    """Errors in variables: (Σ − s·diag Σ)⁻¹ c for several shares s of noise, also as estimated from trusted rows.
+
+    A share is left out if the corrected matrix is not safely positive, or the model would explain more than there is.
+    """
+    d = len(preparation.center)
+    rows = max(moments.rows, 1e-12)
+    sigma, cross = moments.gram / rows, moments.cross / rows
+    variance = _variances(preparation, moments)
+    shares = {f"with {share:.0%} of the features' variance taken as noise": np.full(d, share) for share in NOISE_SHARES}
+    if trusted.rows >= 5:
+        right = _variances(preparation, trusted) * trusted.rows / (trusted.rows - 1.0)
+        common = np.clip(1.0 - right.sum() / max(variance.sum(), 1e-12), 0.0, 0.9)
+        single = np.clip(1.0 - right / np.maximum(variance, 1e-12), 0.0, 0.9)
+        trust = trusted.rows / (trusted.rows + COLUMN_DOUBT)
+        shares["with the noise that trusted rows show"] = np.full(d, common)
+        shares["with the noise that trusted rows show per column"] = trust * single + (1.0 - trust) * common
+    centres = []
+    for name, share in shares.items():
+        corrected = sigma.copy()
+        corrected[np.arange(d), np.arange(d)] -= share * variance
+        values = np.linalg.eigvalsh(corrected)
+        if values[0] <= 1e-3 * max(float(values[-1]), 1e-12):
+            continue
+        theta = np.asarray(np.linalg.solve(corrected, cross), dtype=np.float64)
+        if cross @ theta <= 1.05 * moments.target_sq / rows:
+            centres.append(Centre(f"unverified rows {name}", family, theta))
+    return centres
+
+
+def _variances(preparation: Preparation, moments: Moments) -> Array:
+    """Return the variance of every feature."""
+    d, rows = len(preparation.center), max(moments.rows, 1e-12)
+    mean = moments.gram[:d, -1] / (rows * preparation.constant) if preparation.constant else np.zeros(d)
+    variance: Array = np.maximum(np.diag(moments.gram)[:d] / rows - mean**2, 0.0)
+    return variance
+
+
+def target_mean(preparation: Preparation, moments: Moments) -> float:
+    """Return the mean target (0 without a constant column: it cannot be told)."""
+    return float(moments.cross[-1]) / (max(moments.rows, 1e-12) * preparation.constant) if preparation.constant else 0.0
+
+
+def target_variance(preparation: Preparation, moments: Moments) -> float:
+    """Return the variance of the target (around zero without a constant column)."""
+    rows = max(moments.rows, 1e-12)
+    return max(moments.target_sq / rows - target_mean(preparation, moments) ** 2, 1e-12)

@@ -1,0 +1,66 @@
+"""What the automatic choice found: a model, and what it is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from comt.preparation import Preparation
+from comt.problem import Array
+
+#: trusted rows in all below which the choice is called undecided
+UNDECIDED_BELOW = 10
+
+
+@dataclass(frozen=True)
+class Line:
+    """One candidate: what it is, its share in the final model, and its loss on trusted rows it was not fitted to."""
+
+    candidate: str
+    share: float
+    #: mean held-out loss (regression) or minus the log evidence per trusted row (classification)
+    loss: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen model in prepared units, with everything a person needs to believe or doubt it."""
+
+    theta: Array
+    preparation: Preparation
+    lines: tuple[Line, ...]
+    trusted_rows: int
+    #: names of the agents and how far their rows are believed: 1 fully, 0 not at all, −1: labels reversed
+    agents: tuple[str, ...]
+    agent_weights: Array
+    #: probability given to "the unverified rows are as they should be" (regression), NaN where it is not computed
+    plain: float = np.nan
+    #: flip rates found per agent (right label positive, negative); None for regression
+    flip_rates: Array | None = None
+    #: largest relative gradient among the fits that were averaged
+    certificate: float = 0.0
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether there are too few trusted rows to choose with confidence."""
+        return self.trusted_rows < UNDECIDED_BELOW
+
+    @property
+    def sentence(self) -> str:
+        """Say what was chosen, and why, in one or two sentences."""
+        leading = [line for line in self.lines if line.share >= 0.1] or list(self.lines[:1])
+        parts = ", ".join(f"{line.candidate} ({line.share:.0%})" for line in leading)
+        said = f"The model is made of: {parts}; weighed by {self.trusted_rows} trusted rows."
+        doubted = [f"{name} ({weight:.0%})" for name, weight in self.doubted_agents()]
+        if doubted:
+            said += f" Rows believed only in part: {', '.join(doubted)}."
+        if self.undecided:
+            said += f" With fewer than {UNDECIDED_BELOW} trusted rows the choice is not certain: verify more rows."
+        return said
+
+    def doubted_agents(self, below: float = 0.5) -> list[tuple[str, float]]:
+        """Return the agents whose rows contradict the trusted rows, with their weights (negative: labels reversed)."""
+        pairs = zip(self.agents, self.agent_weights.tolist(), strict=True)
+        return [(name, weight) for name, weight in pairs if weight < below]

@@ -1,0 +1,173 @@
+"""Automatic choice for classification: models of the buggy labels, averaged by the evidence of the trusted rows.
+
+Every model of the buggy rows, with either sign, is a hypothesis about the trusted rows: they follow its score, up to a
+slope, an intercept and, perhaps, a correction δ. No correction is buggy-only training, a negative slope says that labels
+are reversed, no model at all is trusted-only training, and a correction in between is the paper's pull.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from comt.federation.base import Federation
+from comt.preparation import Preparation
+from comt.problem import Array
+from comt.server.auto import agents as agents_module
+from comt.server.auto.choice import Choice, Line
+from comt.server.auto.labels import BuggyLabels, LabelFit
+from comt.server.auto.laplace import Hypothesis, weigh
+from comt.server.auto.moments import total
+from comt.server.auto.signs import Signs, compare_agents
+
+#: rows on which models are searched
+SAMPLE = 20_000
+#: strengths of the pull to a model, in prepared units
+PULLS = 300.0 * 10.0 ** (-0.5 * np.arange(7))
+#: how many of the models get a correction
+CORRECTED = 3
+#: expected slope of trusted log-odds per standard deviation of a reliable score, its spread, and the intercept's
+SLOPE, SLOPE_SD, INTERCEPT_SD = 1.5, 0.7, 2.5
+#: probability that all labels are reversed: labels that follow the features well are hardly the wrong way round
+REVERSED_CLEAR, REVERSED_VAGUE, CLEAR = 0.01, 0.1, 0.05
+
+
+@dataclass(frozen=True)
+class _Model:
+    name: str
+    theta: Array
+    reliability: float
+    prior: float
+    reversed: float
+
+
+def choose(federation: Federation, preparation: Preparation) -> Choice:
+    """Choose a model of the prepared rows; at most about fifty exchanges, whatever the number of candidates."""
+    moments = agents_module.ask_moments(federation, preparation, "logistic")
+    everyone = total(agents_module.moments_of(moments["moments"], moments["rows"]))
+    trusted_rows = int(moments["trusted_rows"].sum())
+    d, rows, count = len(preparation.center), max(everyone.rows, 1.0), len(federation.agents)
+    mean = everyone.gram[:d, -1] / (rows * preparation.constant) if preparation.constant else np.zeros(d)
+    spread = everyone.gram[:d, :d] / rows - np.outer(mean, mean)
+    labels = BuggyLabels(federation, preparation, max(1, int(np.ceil(rows / SAMPLE))))
+    together, *own = labels.fits(np.vstack([np.ones(count), np.eye(count)]))
+    if trusted_rows == 0:
+        line = Line("all unverified rows", 1.0, np.nan)
+        return Choice(
+            together.theta, preparation, (line,), 0, federation.agents, np.ones(count), certificate=together.certificate
+        )
+    positive = 0.5
+    if preparation.constant:
+        balance = float(everyone.cross[-1]) / (rows * preparation.constant)
+        positive = float(np.clip(0.5 + 0.5 * balance, 1e-6, 1.0 - 1e-6))
+    models, signs, rates = _models(
+        labels, together, own, spread, federation.agents, _reversed_prior(together, rows, positive)
+    )
+    hypotheses, thetas, log_weights = _weighed(federation, preparation, models, spread)
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    return Choice(
+        theta=weights @ thetas,
+        preparation=preparation,
+        lines=_lines(hypotheses, weights, log_weights, trusted_rows),
+        trusted_rows=trusted_rows,
+        agents=federation.agents,
+        agent_weights=_agent_weights(hypotheses, weights, signs),
+        flip_rates=rates,
+        certificate=max(fit.certificate for fit in (together, *own)),
+    )
+
+
+def _reversed_prior(together: LabelFit, rows: float, share: float) -> float:
+    """Return the prior probability that all labels are reversed."""
+    entropy = -(share * np.log(share) + (1.0 - share) * np.log(1.0 - share))
+    explained = max(0.0, 1.0 - together.value / (rows * entropy))
+    return float(REVERSED_CLEAR + (REVERSED_VAGUE - REVERSED_CLEAR) * np.exp(-explained / CLEAR))
+
+
+def _models(
+    labels: BuggyLabels,
+    together: LabelFit,
+    own: list[LabelFit],
+    spread: Array,
+    names: tuple[str, ...],
+    all_reversed: float,
+) -> tuple[list[_Model], Signs, Array]:
+    """Return the models of the buggy rows, which agents look reversed, and the flip rates found."""
+    signs = compare_agents(own, spread)
+    some_reversed = max(all_reversed, signs.minority)
+    models = [_Model("all unverified rows", together.theta, together.reliability(spread), 1.0, all_reversed)]
+    if signs.reversed.any():
+        (turned,) = labels.fits(np.where(signs.reversed, -1.0, 1.0)[None])
+        told = ", ".join(name for name, turn in zip(names, signs.reversed, strict=True) if turn)
+        name = f"unverified rows, labels of {told} reversed"
+        models.append(_Model(name, turned.theta, turned.reliability(spread), 1.0, some_reversed))
+    start = np.where(signs.reversed[:, None], 0.8, 0.2) * np.ones((1, 2))
+    theta, rates = labels.with_flip_rates(models[-1].theta, start)
+    reliability = max(model.reliability for model in models)
+    models.append(_Model("unverified rows with flip rates per agent", theta, reliability, 0.6, some_reversed))
+    if len(own) > 1:
+        models += [
+            _Model(f"rows of {name} alone", fit.theta, fit.reliability(spread), 0.5 / len(own), some_reversed)
+            for name, fit in zip(names, own, strict=True)
+        ]
+    return models, signs, rates
+
+
+def _weighed(
+    federation: Federation, preparation: Preparation, models: list[_Model], spread: Array
+) -> tuple[list[Hypothesis], Array, Array]:
+    """Weigh every model without a correction; then the best ones, and none at all, with corrections of all sizes."""
+    d, width = len(spread), preparation.width
+    features = np.zeros((width, width))
+    features[:d, :d] = spread
+    intercept = np.zeros((width, 1))
+    if preparation.constant:
+        intercept[-1] = INTERCEPT_SD / preparation.constant
+    hypotheses = []
+    for model in models:
+        unit = model.theta / np.sqrt(max(float(model.theta[:d] @ spread @ model.theta[:d]), 1e-12))
+        for sign, probability in ((1.0, 1.0 - model.reversed), (-1.0, model.reversed)):
+            name = model.name if sign > 0 else f"{model.name}, all labels reversed"
+            expected = sign * SLOPE * np.sqrt(model.reliability) * unit
+            log_prior = float(np.log(0.5 * model.prior * probability))
+            hypotheses.append(Hypothesis(name, expected, np.hstack([SLOPE_SD * unit[:, None], intercept]), log_prior))
+    thetas, log_weights = weigh(federation, preparation, hypotheses, features)
+    none = max(0.05, 0.5 * (1.0 - max(model.reliability for model in models)))
+    nothing = Hypothesis("trusted rows alone", np.zeros(width), intercept, float(np.log(none)))
+    free = np.eye(width)[:, :d] / np.sqrt(max(1.0, float(np.trace(spread)) / 10.0))
+    corrected = [
+        Hypothesis(
+            base.name if base is nothing else f"{base.name}, corrected by trusted rows",
+            base.mean,
+            np.hstack([base.spread, free / np.sqrt(pull)]),
+            base.log_prior - float(np.log(len(PULLS))),
+        )
+        for base in (*(hypotheses[i] for i in np.argsort(-log_weights)[:CORRECTED]), nothing)
+        for pull in PULLS
+    ]
+    more_thetas, more_weights = weigh(federation, preparation, corrected, features)
+    return hypotheses + corrected, np.vstack([thetas, more_thetas]), np.append(log_weights, more_weights)
+
+
+def _lines(hypotheses: list[Hypothesis], weights: Array, log_weights: Array, rows: int) -> tuple[Line, ...]:
+    """Add up the shares of hypotheses of one name; the largest first."""
+    shares: dict[str, float] = {}
+    losses: dict[str, float] = {}
+    for hypothesis, weight, log_weight in zip(hypotheses, weights, log_weights, strict=True):
+        name = hypothesis.name
+        shares[name] = shares.get(name, 0.0) + float(weight)
+        losses[name] = min(losses.get(name, np.inf), float(hypothesis.log_prior - log_weight) / rows)
+    lines = [Line(name, share, losses[name]) for name, share in shares.items() if share > 1e-4]
+    return tuple(sorted(lines, key=lambda line: -line.share))
+
+
+def _agent_weights(hypotheses: list[Hypothesis], weights: Array, signs: Signs) -> Array:
+    """Return the balance between hypotheses that take an agent's labels as they are (+1) and reversed (−1)."""
+    balance = np.zeros(len(signs.reversed))
+    for hypothesis, weight in zip(hypotheses, weights, strict=True):
+        turned = -1.0 if "all labels reversed" in hypothesis.name else 1.0
+        by_agent = np.where(signs.reversed, -1.0, 1.0) if "all unverified rows" not in hypothesis.name else 1.0
+        balance += float(weight) * turned * by_agent
+    return balance

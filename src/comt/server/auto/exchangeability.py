@@ -1,0 +1,86 @@
+"""Could the trusted rows be a sample of the believed buggy rows? One p-value from many rank tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import binomtest
+
+from comt.federation.base import Federation
+from comt.preparation import Preparation
+from comt.problem import Array
+from comt.queries import RankCounts, Totals
+from comt.server.auto.agents import JUDGED_BY
+from comt.server.auto.centres import Centre
+from comt.server.auto.ranks import combine, mean_rank_p, stratified_p
+
+ABSOLUTE_ERROR, TOWARDS = 0, 4
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The combined p-value, and the p-values of its parts by name."""
+
+    p: float
+    parts: dict[str, float]
+
+
+def compare(
+    federation: Federation,
+    preparation: Preparation,
+    moments: Totals,
+    weights: Array,
+    model: Array,
+    centres: Sequence[Centre],
+    n_folds: int,
+) -> Compared:
+    """Test by ranks under the model, towards other centres, under robust fits, and column by column; one exchange."""
+    free = [c for c in centres if c.by_fold is None]
+    towards = [c.theta - model for c in free if not np.allclose(c.theta, model, atol=1e-6)]
+    robust = [c.theta for c in free if c.family == "trimmed"]
+    held_out = [c.by_fold for c in centres if c.by_fold is not None]
+    models = [model] * len(towards) + robust + [theta for by_fold in held_out for theta in by_fold]
+    directions = towards + [np.zeros_like(model)] * (len(models) - len(towards))
+    first_held_out = len(towards) + len(robust)
+    fold = np.append(np.full(first_held_out, -1), np.tile(np.arange(n_folds), len(held_out))).astype(np.int64)
+    ranks = federation.sum(
+        RankCounts(
+            loss_name="squared",
+            preparation=preparation,
+            agents=federation.agents,
+            theta=np.stack(models),
+            towards=np.stack(directions),
+            weights=np.tile(weights, (len(models), 1)),
+            fold=fold,
+            n_folds=n_folds,
+        )
+    )
+    p_values = mean_rank_p(ranks["buggy"], ranks["trusted"])
+    by_fold = []
+    for index in range(len(held_out)):
+        part = slice(first_held_out + index * n_folds, first_held_out + (index + 1) * n_folds)
+        by_fold.append(stratified_p(ranks["buggy"][part, ABSOLUTE_ERROR], ranks["trusted"][part, ABSOLUTE_ERROR]))
+    columns = np.einsum("k,kcb->cb", weights, moments["columns"])
+    under_model = p_values[0, :JUDGED_BY]
+    parts = {
+        "errors in the direction of another model": combine(p_values[: len(towards), TOWARDS]),
+        "errors under robust fits": combine(
+            np.append(p_values[len(towards) : first_held_out, ABSOLUTE_ERROR], by_fold)
+        ),
+        "columns one by one": combine(mean_rank_p(columns, moments["trusted_columns"])),
+        "values far out": _far_out(moments, weights),
+    }
+    p = combine(np.append(under_model, list(parts.values())))
+    return Compared(p, {"errors under the plain model": combine(under_model), **parts})
+
+
+def _far_out(moments: Totals, weights: Array) -> float:
+    """Compare how often a trusted and a buggy row have a capped cell."""
+    trusted = int(moments["trusted_rows"].sum())
+    capped = trusted - round(float(moments["trusted_whole_rows"]))
+    share = 1.0 - float(weights @ moments["whole_rows"]) / max(float(weights @ moments["rows"]), 1e-12)
+    if share <= 1e-12 and not capped:
+        return 1.0
+    return float(binomtest(capped, trusted, min(max(share, 1e-9), 1.0 - 1e-9)).pvalue)

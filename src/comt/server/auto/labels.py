@@ -1,0 +1,119 @@
+"""Models of buggy labels: ridge logistic fits chosen by evidence, and fits with flip rates per agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from comt.federation.base import Federation
+from comt.preparation import Preparation
+from comt.problem import Array
+from comt.queries import NoisyLabelSums, Totals
+
+#: penalties tried for a fit of buggy rows (prepared units; the evidence chooses)
+PENALTIES = np.logspace(-0.5, 4, 8)
+#: standard deviation that is expected of an intercept
+INTERCEPT_SD = 10.0
+NEWTON_ROUNDS, NEWTON_DECREMENT = 10, 1e-6
+FLIP_ROUNDS = 15
+#: flip rates start from this many imagined rows, a fifth of them flipped
+IMAGINED_ROWS, IMAGINED_FLIPS = 10.0, 2.0
+
+
+@dataclass(frozen=True)
+class LabelFit:
+    """A logistic model of some agents' labels."""
+
+    theta: Array
+    #: covariance of θ by Laplace's approximation
+    covariance: Array
+    #: Σ log loss over the rows it was fitted to
+    value: float
+    certificate: float
+
+    def reliability(self, spread: Array) -> float:
+        """ρ²: the share of the score's variance (features of covariance ``spread``) that is not uncertainty of θ."""
+        d = len(spread)
+        signal = float(self.theta[:d] @ spread @ self.theta[:d])
+        return signal / max(signal + float(np.trace(spread @ self.covariance[:d, :d])), 1e-12)
+
+
+class BuggyLabels:
+    """Asks for logistic sums over buggy rows; sums over a part of the rows are scaled up."""
+
+    def __init__(self, federation: Federation, preparation: Preparation, thin: int) -> None:
+        self.preparation = preparation
+        self._federation, self._thin = federation, thin
+
+    def sums(self, theta: Array, weights: Array, flips: Array | None = None) -> dict[str, Array]:
+        """Return the sums at B models; one exchange."""
+        totals = self._federation.sum(
+            NoisyLabelSums(
+                loss_name="logistic",
+                preparation=self.preparation,
+                agents=self._federation.agents,
+                theta=theta,
+                weights=weights,
+                flips=flips,
+                thin=self._thin,
+            )
+        )
+        return {name: array * self._thin for name, array in totals.items()}
+
+    def fits(self, weights: Array) -> list[LabelFit]:
+        """Fit the labels of agents weighted by each row of ``weights`` (G, K); the evidence chooses each penalty."""
+        groups, tried, width = len(weights), len(PENALTIES), self.preparation.width
+        prior = np.tile(self._precisions(PENALTIES), (groups, 1))
+        by_model = np.repeat(weights, tried, axis=0)
+        theta, totals = newton(lambda at: self.sums(at, by_model), np.zeros((groups * tried, width)), prior)
+        hessian = totals["bend"] + prior[:, :, None] * np.eye(width)
+        evidence = -totals["value"] - 0.5 * (prior * theta**2).sum(axis=1)
+        evidence += 0.5 * np.log(prior).sum(axis=1) - 0.5 * np.linalg.slogdet(hessian)[1]
+        gradient = np.linalg.norm(totals["slope"] + prior * theta, axis=1)
+        certificate = gradient / np.maximum(np.sqrt(totals["rows"] * np.trace(totals["bend"], axis1=1, axis2=2)), 1e-12)
+        best = evidence.reshape(groups, tried).argmax(axis=1) + tried * np.arange(groups)
+        return [
+            LabelFit(theta[i], np.linalg.inv(hessian[i]), float(totals["value"][i]), float(certificate[i]))
+            for i in best
+        ]
+
+    def with_flip_rates(self, start: Array, rates: Array) -> tuple[Array, Array]:
+        """Return θ and two flip rates per agent (K, 2), by expectation–maximisation with a Newton step per exchange."""
+        theta, prior = start, self._precisions(np.ones(1))[0]
+        for _ in range(FLIP_ROUNDS):
+            totals = self.sums(theta[None], np.ones((1, len(rates))), rates[None])
+            hessian = totals["bend"][0] + np.diag(prior)
+            theta = theta - np.linalg.solve(hessian, totals["slope"][0] + prior * theta)
+            right = totals["right"][0]
+            flipped = right[:, [1, 3]] + IMAGINED_FLIPS
+            rates = np.clip(flipped / (right[:, [0, 2]] + IMAGINED_ROWS), 0.005, 0.995)
+        return theta, rates
+
+    def _precisions(self, penalties: Array) -> Array:
+        """Return prior precisions (B, p); the intercept's is no matter of choice."""
+        precisions = np.repeat(penalties[:, None], self.preparation.width, axis=1)
+        if self.preparation.constant:
+            precisions[:, -1] = (self.preparation.constant / INTERCEPT_SD) ** 2
+        return precisions
+
+
+def newton(ask: Callable[[Array], Totals], start: Array, prior: Array) -> tuple[Array, Totals]:
+    """Minimise value + ½ Σ prior θ² for a batch; a step that makes things worse is halved. Returns θ and its sums."""
+    theta, anchor, step = start, start.copy(), np.zeros_like(start)
+    best, length = np.full(len(start), np.inf), np.ones(len(start))
+    for last in (*(False,) * (NEWTON_ROUNDS - 1), True):
+        totals = ask(theta)
+        objective = totals["value"] + 0.5 * (prior * theta**2).sum(axis=1)
+        worse = objective > best + 1e-9 * np.abs(best)
+        gradient = totals["slope"] + prior * theta
+        hessian = totals["bend"] + prior[:, :, None] * np.eye(theta.shape[1])
+        ahead = -np.linalg.solve(hessian, gradient[..., None])[..., 0]
+        decrement = -(ahead * gradient).sum(axis=1)
+        step[~worse], anchor[~worse], best[~worse] = ahead[~worse], theta[~worse], objective[~worse]
+        if last or (not worse.any() and (decrement < NEWTON_DECREMENT).all()):
+            break
+        length = np.where(worse, 0.5 * length, 1.0)
+        theta = anchor + length[:, None] * step
+    return theta, totals

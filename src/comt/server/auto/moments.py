@@ -1,0 +1,73 @@
+"""Second moments of (x, y): all that a least-squares fit, its evidence and its error need to know of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from comt.problem import Array
+
+#: penalties tried for a ridge fit of buggy rows (prepared units; the evidence chooses)
+PENALTIES = np.logspace(-2, 5, 22)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Σ (x, y)(x, y)ᵀ over some rows, and how many they are (a weighted count where rows are weighted)."""
+
+    joint: Array
+    rows: float
+
+    @property
+    def gram(self) -> Array:
+        """Σ x xᵀ."""
+        return self.joint[:-1, :-1]
+
+    @property
+    def cross(self) -> Array:
+        """Σ x y."""
+        return self.joint[:-1, -1]
+
+    @property
+    def target_sq(self) -> float:
+        """Σ y²."""
+        return float(self.joint[-1, -1])
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.joint + other.joint, self.rows + other.rows)
+
+    def scaled(self, weight: float) -> Moments:
+        """Return the moments with every row counted ``weight`` times."""
+        return Moments(weight * self.joint, weight * self.rows)
+
+    def squared_error(self, theta: Array) -> float:
+        """Σ (y − x·θ)²."""
+        towards = np.append(theta, -1.0)
+        return max(float(towards @ self.joint @ towards), 0.0)
+
+    def squared_errors(self, thetas: Array) -> Array:
+        """Σ (y − x·θ)² of every model (..., p)."""
+        towards = np.concatenate([thetas, np.full((*thetas.shape[:-1], 1), -1.0)], axis=-1)
+        errors: Array = np.maximum(np.einsum("...i,ij,...j->...", towards, self.joint, towards), 0.0)
+        return errors
+
+    def ridge(self, penalties: Array = PENALTIES) -> Array:
+        """Return the ridge fit whose penalty has the largest evidence."""
+        if self.rows <= 0:
+            return np.zeros(len(self.joint) - 1)
+        values, vectors = np.linalg.eigh(self.gram)
+        values = np.maximum(values, 0.0)
+        seen = vectors.T @ self.cross
+        shrunk = seen / (values + penalties[:, None])
+        left = np.maximum(self.target_sq - shrunk @ seen, 1e-12 * max(self.target_sq, 1e-300))
+        log_det = np.log1p(values / penalties[:, None]).sum(axis=1)
+        evidence = -0.5 * self.rows * np.log(left) - 0.5 * log_det
+        best: Array = vectors @ shrunk[int(np.argmax(evidence))]
+        return best
+
+
+def total(parts: Sequence[Moments]) -> Moments:
+    """Add moments up."""
+    return Moments(np.sum([part.joint for part in parts], axis=0), sum(part.rows for part in parts))

@@ -1,0 +1,208 @@
+"""Automatic choice for regression: do the trusted rows refute the plain fit? As far as they do, average what they support.
+
+With few trusted rows, "which candidate has the lowest error on them?" is a bad question: it is answered by chance. The
+plain fit of the believed agents is kept unless the trusted rows could hardly be a sample of their rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import logsumexp
+
+from comt.federation.base import Federation
+from comt.preparation import Preparation
+from comt.problem import Array
+from comt.server.auto import agents as agents_module
+from comt.server.auto.centres import (
+    PRIORS,
+    TRIMMED_FLOOR,
+    ZERO_INSTEAD,
+    Centre,
+    noise_centres,
+    target_mean,
+    target_variance,
+)
+from comt.server.auto.choice import Choice, Line
+from comt.server.auto.correction import Corrections, correct, folds_but
+from comt.server.auto.exchangeability import Compared, compare
+from comt.server.auto.moments import Moments, total
+from comt.server.auto.ranks import bayes_bound
+from comt.server.auto.rescaling import rescaled
+from comt.server.auto.trimming import trimmed_fits
+
+FOLDS = 5
+#: rows on which robust fits are searched
+SAMPLE = 20_000
+KEPT_FROM_ALL, KEPT_FROM_TRUSTED = (0.9, 0.7, 0.5), (0.7, 0.5, 0.3)
+TRUSTED_PENALTIES = np.logspace(-1, 3, 13)
+#: odds for "the believed rows are right" before the trusted rows are looked at
+PLAIN_ODDS = 15.0
+#: share of the target's variance that the plain fit must explain to be taken seriously
+EXPLAINS = 0.25
+
+
+def choose(federation: Federation, preparation: Preparation) -> Choice:
+    """Choose a model of the prepared rows; about twenty exchanges, whatever the number of candidates."""
+    moments = agents_module.ask_moments(federation, preparation, n_folds=FOLDS)
+    better = rescaled(preparation, moments)
+    if better is not None:
+        preparation = better
+        moments = agents_module.ask_moments(federation, preparation, n_folds=FOLDS)
+    per_agent = agents_module.moments_of(moments["moments"], moments["rows"])
+    folds = agents_module.moments_of(moments["trusted"], moments["trusted_rows"])
+    everyone, trusted = total(per_agent), folds_but(folds, None)
+    count = len(per_agent)
+    if trusted.rows == 0:
+        line = Line("all unverified rows", 1.0, np.nan)
+        return Choice(everyone.ridge(), preparation, (line,), 0, federation.agents, np.ones(count), plain=1.0)
+    judged = agents_module.weigh_agents(federation, preparation, per_agent, trusted.rows)
+    believed = total([part.scaled(weight) for part, weight in zip(per_agent, judged.weights, strict=True)])
+    whole = total(
+        [
+            part.scaled(weight)
+            for part, weight in zip(
+                agents_module.moments_of(moments["whole"], moments["whole_rows"]), judged.weights, strict=True
+            )
+        ]
+    )
+    plain = believed.ridge()
+    centres = [
+        Centre("trusted rows alone", "zero", np.zeros(preparation.width)),
+        Centre("all unverified rows", "all rows", everyone.ridge()),
+        Centre("unverified rows of the believed agents", "believed agents", plain),
+        *noise_centres(preparation, believed, trusted, "noise"),
+    ]
+    if whole.rows < believed.rows:
+        centres.append(Centre("unverified rows without far-out values", "whole", whole.ridge()))
+        centres += noise_centres(preparation, whole, trusted, "whole")
+    centres += _trimmed(federation, preparation, everyone, folds)
+    variance = target_variance(preparation, everyone)
+    error_size = float(np.median([target_variance(preparation, trusted), 1.0, variance]))
+    corrections = correct(centres, folds, error_size)
+    explained = max(0.0, 1.0 - believed.squared_error(plain) / max(believed.rows, 1e-12) / variance)
+    shares = _shares(centres, corrections, believed, variance, explained, error_size)
+    averaged = np.einsum("cl,clp->p", shares, corrections.theta)
+    compared = compare(federation, preparation, moments, judged.weights, plain, centres, FOLDS)
+    keep = _plain_probability(
+        preparation,
+        compared,
+        believed,
+        trusted,
+        plain,
+        explained,
+        float((shares * corrections.held_out).sum()),
+        error_size,
+    )
+    return Choice(
+        theta=keep * plain + (1.0 - keep) * averaged,
+        preparation=preparation,
+        lines=_lines(centres, shares, corrections, trusted, plain, keep),
+        trusted_rows=int(trusted.rows),
+        agents=federation.agents,
+        agent_weights=judged.weights,
+        plain=keep,
+        certificate=_certificate(believed, plain),
+        notes=tuple(f"{name}: p = {p:.2g}" for name, p in compared.parts.items()),
+    )
+
+
+def _trimmed(federation: Federation, preparation: Preparation, everyone: Moments, folds: list[Moments]) -> list[Centre]:
+    """Return robust fits started from all rows and from trusted rows, these also without each fold."""
+    used = [folds_but(folds, left_out) for left_out in (None, *range(len(folds)))]
+    from_trusted = [part.ridge(TRUSTED_PENALTIES) for part in used]
+    starts = [everyone.ridge()] * len(KEPT_FROM_ALL) + from_trusted * len(KEPT_FROM_TRUSTED)
+    kept = [*KEPT_FROM_ALL, *np.repeat(KEPT_FROM_TRUSTED, len(used))]
+    thin = max(1, int(np.ceil(everyone.rows / SAMPLE)))
+    fits = trimmed_fits(federation, preparation, np.stack(starts), np.array(kept), thin)
+    centres = [
+        Centre(f"the {share:.0%} of rows that fit best", "trimmed", fit)
+        for share, fit in zip(KEPT_FROM_ALL, fits, strict=False)
+    ]
+    grouped = fits[len(KEPT_FROM_ALL) :].reshape(len(KEPT_FROM_TRUSTED), len(used), -1)
+    centres += [
+        Centre(f"the {share:.0%} of rows that fit trusted rows best", "trimmed", group[0], group[1:])
+        for share, group in zip(KEPT_FROM_TRUSTED, grouped, strict=True)
+    ]
+    return centres
+
+
+def _shares(
+    centres: list[Centre],
+    corrections: Corrections,
+    believed: Moments,
+    variance: float,
+    explained: float,
+    error_size: float,
+) -> Array:
+    """Return the weight of every centre and pull; hopeless centres get none."""
+    alone = corrections.held_out[:, -1]
+    nothing = alone[0]
+    speaks = min(1.0, explained / EXPLAINS)
+    families = [centre.family for centre in centres]
+    log_share = np.full(alone.shape, -np.inf)
+    for index, (centre, family) in enumerate(zip(centres, families, strict=True)):
+        limit = min(nothing, 3.0 * (alone.min() + error_size))
+        if family in ("all rows", "believed agents"):
+            limit = 4.0 * nothing
+        if alone[index] > limit:
+            continue
+        prior = PRIORS[family] / families.count(family)
+        if family == "zero":
+            prior += ZERO_INSTEAD * (1.0 - speaks)
+        elif family == "trimmed":
+            # rows set aside may be rare rather than wrong: a fit that cannot explain them starts with less
+            own = 1.0 - believed.squared_error(centre.theta) / max(believed.rows, 1e-12) / variance
+            ratio = own / explained if explained > 0 else 1.0
+            prior *= 1.0 - speaks * (1.0 - min(1.0, max(ratio, TRIMMED_FLOOR)))
+        elif family != "whole":
+            prior *= speaks
+        log_share[index] = np.log(max(prior, 1e-12))
+    log_shares = log_share[:, None] + corrections.log_weight
+    shares: Array = np.exp(log_shares - logsumexp(log_shares))
+    return shares
+
+
+def _plain_probability(
+    preparation: Preparation,
+    compared: Compared,
+    believed: Moments,
+    trusted: Moments,
+    plain: Array,
+    explained: float,
+    averaged_error: float,
+    error_size: float,
+) -> float:
+    """Return the probability that the believed rows are right."""
+    speaks = min(1.0, explained / EXPLAINS)
+    constant = np.zeros_like(plain)
+    if preparation.constant:
+        constant[-1] = target_mean(preparation, believed) / preparation.constant
+    error = max(trusted.squared_error(plain), 1e-12)
+    log_odds = np.log(PLAIN_ODDS) + 2.0 * np.log(max(speaks, 1e-12)) + np.log(bayes_bound(compared.p))
+    # a plain fit twice as bad as a constant is refuted; so is one that explains nothing where others explain the rows
+    log_odds += 0.5 * trusted.rows * min(0.0, np.log(2.0 * trusted.squared_error(constant) / error + 1e-300))
+    others = 2.0 * (averaged_error + error_size) / error
+    log_odds += 0.5 * trusted.rows * (1.0 - speaks) * min(0.0, np.log(others))
+    return float(1.0 / (1.0 + np.exp(-np.clip(log_odds, -500.0, 500.0))))
+
+
+def _lines(
+    centres: list[Centre], shares: Array, corrections: Corrections, trusted: Moments, plain: Array, keep: float
+) -> tuple[Line, ...]:
+    """Say what the model is made of, largest share first; corrected and uncorrected centres are told apart."""
+    rows = trusted.rows
+    lines = [Line("unverified rows of the believed agents, as they are", keep, trusted.squared_error(plain) / rows)]
+    for centre, share, errors in zip(centres, shares, corrections.held_out, strict=True):
+        lines.append(Line(centre.name, float((1.0 - keep) * share[-1]), float(errors[-1]) / rows))
+        error = float(share[:-1] @ errors[:-1]) / max(float(share[:-1].sum()), 1e-300) / rows
+        corrected = centre.name if centre.family == "zero" else f"{centre.name}, corrected by trusted rows"
+        lines.append(Line(corrected, float((1.0 - keep) * share[:-1].sum()), error))
+    return tuple(sorted((line for line in lines if line.share > 1e-4), key=lambda line: -line.share))
+
+
+def _certificate(moments: Moments, theta: Array) -> float:
+    """Return how far the plain ridge fit is from some ridge fit: the part of the gradient that is not along θ."""
+    gradient = moments.cross - moments.gram @ theta
+    size = float(np.linalg.norm(moments.cross)) + float(np.linalg.norm(moments.gram @ theta))
+    along = theta * (float(gradient @ theta) / max(float(theta @ theta), 1e-300))
+    return float(np.linalg.norm(gradient - along)) / max(size, 1e-300)

@@ -1,0 +1,61 @@
+"""Scales taken from the trusted rows where they show another spread than all rows do.
+
+Noise widens a column. Scaled (and compressed) by its noisy spread, the right rows would crowd together near zero, and
+heavy tails of the right values would look like ordinary ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from comt.preparation import KNEE, Preparation
+from comt.problem import Array
+from comt.queries import Totals, rank_edges
+from comt.server.auto.trimming import quantiles
+from comt.server.scaling import NORMAL_IQR
+
+#: trusted rows from which their quartiles are worth using
+FROM_ROWS = 50
+#: standard errors by which the share of trusted rows between all rows' quartiles must differ from one half
+SURE = 4.0
+#: ratio of spreads below which a change is not worth an exchange
+RATIO = 1.25
+
+
+def rescaled(preparation: Preparation, answer: Totals) -> Preparation | None:
+    """Return a preparation by the trusted rows' quartiles; None if they agree with everybody's, or are too few."""
+    d = len(preparation.center)
+    trusted, everyone = answer["trusted_columns"][: d + 1], answer["columns"].sum(axis=0)[: d + 1]
+    rows = float(trusted[0].sum())
+    if rows < FROM_ROWS:
+        return None
+    low, middle, high = (quantiles(trusted, share) for share in (0.25, 0.5, 0.75))
+    all_low, all_high = quantiles(everyone, 0.25), quantiles(everyone, 0.75)
+    spread, all_spread = high - low, all_high - all_low
+    usable = (spread > 1e-3) & (all_spread > 1e-3) & (np.maximum(np.abs(low), np.abs(high)) < KNEE)
+    surely = np.abs(_share_between(trusted, all_low, all_high) - 0.5) * 2.0 * np.sqrt(rows) > SURE
+    ratio = np.where(usable, spread / np.maximum(all_spread, 1e-12), 1.0)
+    differs = usable & surely & (np.abs(np.log(ratio)) > np.log(RATIO))
+    if not differs.any():
+        return None
+    scale = np.append(preparation.scale, preparation.target_scale)
+    center = np.append(preparation.center, preparation.target_center)
+    center[differs] += middle[differs] * scale[differs]
+    scale[differs] *= spread[differs] / NORMAL_IQR
+    return replace(
+        preparation,
+        center=center[:d],
+        scale=scale[:d],
+        target_center=float(center[d]),
+        target_scale=float(scale[d]),
+    )
+
+
+def _share_between(counts: Array, low: Array, high: Array) -> Array:
+    edges = rank_edges()
+    middles = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
+    inside = (middles >= low[:, None]) & (middles <= high[:, None])
+    share: Array = (counts * inside).sum(axis=1) / np.maximum(counts.sum(axis=1), 1e-12)
+    return share

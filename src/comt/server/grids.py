@@ -1,0 +1,134 @@
+"""Which parameters to try: grids without units, turned into numbers by the size of the rows at hand.
+
+    λ_w/n,   λ_trusted·m/λ_w (dual) or λ_trusted·m/n (direct: there trusted and buggy rows compete for θ itself),
+    λ_α/median |residual|,   2λ_Z/‖r‖²,   the fraction ϱ of rows
+
+λ_w and λ_trusted are tried in all combinations; λ_α, λ_Z and ϱ one at a time on top of them. λ_trusted = 0 (buggy only)
+and λ_trusted → ∞ (trusted only) are always among the candidates unless λ_trusted is given as a number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from comt.losses import LossName
+from comt.problem import TeachingProblem
+
+Teaching = Literal["dual", "direct"]
+Kind = Literal["buggy only", "plain", "extended", "trusted only"]
+#: the simpler, the earlier: what a tie within the error of the comparison is decided by
+SIMPLICITY: tuple[Kind, ...] = ("buggy only", "plain", "extended", "trusted only")
+#: λ_w/n without trusted rows to choose it
+FALLBACK_RIDGE = 1e-3
+
+
+@dataclass(frozen=True)
+class Grids:
+    """Values without units; ``trusted_only`` stands for λ_trusted → ∞."""
+
+    ridge: tuple[float, ...] = (1e-4, 1e-2, 1.0)
+    trust: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
+    trusted_only: float = 1e4
+    sparsity: tuple[float, ...] = (0.5, 1.5)
+    price: tuple[float, ...] = (4.0, 20.0)
+    fractions: tuple[float, ...] = (0.85, 0.7, 0.5)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user gave: a number stays as it is, None is to be chosen. ``fraction`` 1 keeps all rows."""
+
+    loss_name: LossName
+    teaching: Teaching = "dual"
+    lambda_w: float | None = None
+    lambda_trusted: float | None = None
+    lambda_alpha: float | None = None
+    lambda_z: float | None = None
+    fraction: float | None = 1.0
+    intercept: bool = False
+    grids: Grids = field(default_factory=Grids)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What turns grids into numbers: counts of rows, the median |residual| and ‖r‖² of a plain fit of the buggy rows."""
+
+    rows: float
+    trusted_rows: float
+    residual: float
+    r_sq: float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One choice of all parameters."""
+
+    kind: Kind
+    problem: TeachingProblem
+    fraction: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """The parameters in a few words."""
+        problem = self.problem
+        parts = [f"lambda_w={problem.lambda_w:.3g}", f"lambda_trusted={problem.lambda_trusted:.3g}"]
+        if problem.lambda_alpha > 0:
+            parts.append(f"lambda_alpha={problem.lambda_alpha:.3g}")
+        if np.isfinite(problem.lambda_z):
+            parts.append(f"lambda_z={problem.lambda_z:.3g}")
+        if self.fraction < 1.0:
+            parts.append(f"select={self.fraction:g}")
+        return f"{self.kind} ({', '.join(parts)})"
+
+
+def fallback(wanted: Wanted, rows: float) -> Candidate:
+    """Return what is trained without trusted rows to choose by: the buggy rows alone."""
+    problem = TeachingProblem(
+        wanted.loss_name,
+        wanted.lambda_w if wanted.lambda_w is not None else FALLBACK_RIDGE * max(rows, 1.0),
+        wanted.lambda_trusted if wanted.lambda_trusted is not None else 0.0,
+        wanted.lambda_alpha if wanted.lambda_alpha is not None else 0.0,
+        wanted.lambda_z if wanted.lambda_z is not None else np.inf,
+        wanted.intercept,
+    )
+    return Candidate("buggy only", problem, wanted.fraction if wanted.fraction is not None else 1.0)
+
+
+def candidates(wanted: Wanted, sizes: Sizes) -> list[Candidate]:
+    """Return all choices to compare."""
+    grids = wanted.grids
+    ridges = [wanted.lambda_w] if wanted.lambda_w is not None else [g * max(sizes.rows, 1.0) for g in grids.ridge]
+    found: list[Candidate] = []
+    for ridge in ridges:
+        unit = (ridge if wanted.teaching == "dual" else max(sizes.rows, 1.0)) / max(sizes.trusted_rows, 1.0)
+        if wanted.lambda_trusted is not None:
+            trusts: list[tuple[Kind, float]] = [("plain", wanted.lambda_trusted)]
+        else:
+            trusts = [("buggy only", 0.0), *(("plain", g * unit) for g in grids.trust)]
+            trusts.append(("trusted only", grids.trusted_only * unit))
+        for kind, trust in trusts:
+            for position, (alpha, price, fraction) in enumerate(_variants(wanted, sizes)):
+                if position > 0 and kind != "plain":
+                    break  # the simple choices stay simple; and rows chosen without trust may be those that agree in error
+                problem = TeachingProblem(wanted.loss_name, ridge, trust, alpha, price, wanted.intercept)
+                found.append(Candidate("extended" if position > 0 else kind, problem, fraction))
+    return found
+
+
+def _variants(wanted: Wanted, sizes: Sizes) -> list[tuple[float, float, float]]:
+    """Return (λ_α, λ_Z, ϱ): the given or neutral values, then each alternative on its own."""
+    alpha = wanted.lambda_alpha if wanted.lambda_alpha is not None else 0.0
+    price = wanted.lambda_z if wanted.lambda_z is not None else np.inf
+    fraction = wanted.fraction if wanted.fraction is not None else 1.0
+    variants = [(alpha, price, fraction)]
+    # for the logistic loss λ_α only shifts every logit (erratum E14), and direct teaching has none
+    if wanted.lambda_alpha is None and wanted.loss_name == "squared" and wanted.teaching == "dual":
+        variants += [(g * sizes.residual, price, fraction) for g in wanted.grids.sparsity if sizes.residual > 0]
+    if wanted.lambda_z is None:
+        variants += [(alpha, g * sizes.r_sq / 2.0, fraction) for g in wanted.grids.price if sizes.r_sq > 0]
+    if wanted.fraction is None:
+        variants += [(alpha, price, g) for g in wanted.grids.fractions]
+    return variants

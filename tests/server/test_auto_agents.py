@@ -1,0 +1,117 @@
+"""Which agents contradict the trusted rows: ranks, evidence ridge, and the weights they give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from comt.agent import Agent, ArrayRows
+from comt.federation import LocalFederation
+from comt.preparation import Preparation
+from comt.server.auto.agents import agent_weights
+from comt.server.auto.moments import PENALTIES, Moments, total
+from comt.server.auto.ranks import bayes_bound, combine, mean_rank_p, stratified_p
+
+D = 4
+
+
+def federation(wrong, *, m=20, n=300, seed=0, labels=False, names=None):
+    """Five agents; those named in ``wrong`` negate all their targets. Every agent holds some of the trusted rows."""
+    rng = np.random.default_rng(seed)
+    model = np.array([1.0, -1.0, 0.5, 2.0])
+    agents = []
+    for k in range(5):
+        features = rng.normal(size=(n + m // 5, D))
+        targets = features @ model + 0.5 * rng.normal(size=len(features))
+        if labels:
+            targets = np.sign(targets)
+        sign = -1.0 if k in wrong else 1.0
+        rows = ArrayRows(features[:n], sign * targets[:n], features[n:], targets[n:])
+        agents.append(Agent((names or "abcde")[k], rows))
+    return LocalFederation(agents, threads=1)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("wrong", [set(), {1}, {0, 2, 3}])
+def test_agents_that_contradict_lose_their_weight(wrong, labels):
+    found = agent_weights(federation(wrong, labels=labels, m=40), Preparation.identity(D))
+    assert set(found.doubted) == {"abcde"[k] for k in wrong}
+    right = [k for k in range(5) if k not in wrong]
+    assert found.weights[right].max() == 1.0
+    assert (found.weights[right] > 0.1).all()
+    assert (found.weights[sorted(wrong)] < 0.02).all()
+    for k in wrong:
+        assert "abcde"[k] + " (p = " in found.sentence()
+    if not wrong:
+        assert "No agent" in found.sentence()
+
+
+def test_the_order_of_agents_does_not_matter():
+    one = agent_weights(federation({1}), Preparation.identity(D))
+    other = agent_weights(federation({1}, names="edcba"), Preparation.identity(D))
+    np.testing.assert_allclose(one.weights, other.weights[::-1], rtol=1e-12)
+
+
+def test_two_exchanges_and_none_of_ranks_without_trusted_rows():
+    some = federation({1})
+    agent_weights(some, Preparation.identity(D))
+    assert some.rounds == 2
+    none = federation({1}, m=0)
+    found = agent_weights(none, Preparation.identity(D))
+    assert none.rounds == 1
+    np.testing.assert_array_equal(found.weights, 1.0)
+    assert found.doubted == ()
+
+
+def test_an_agent_without_rows_neither_speaks_nor_is_doubted():
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(200, D))
+    targets = features.sum(axis=1)
+    agents = [
+        Agent("empty", ArrayRows(np.empty((0, D)), np.empty(0))),
+        Agent("wrong", ArrayRows(features, -targets - 0.1 * rng.normal(size=200), features[:30] + 0.1, targets[:30])),
+    ]
+    found = agent_weights(LocalFederation(agents, threads=1), Preparation.identity(D))
+    assert found.p_values[0] == 1.0
+    np.testing.assert_array_equal(found.weights, 1.0)  # the only one that speaks is the best there is
+
+
+def test_ranks_of_like_rows_are_uniform_and_of_shifted_rows_are_not():
+    rng = np.random.default_rng(2)
+    edges = np.linspace(-3, 3, 61)
+    buggy = np.histogram(rng.normal(size=20_000), edges)[0].astype(float)
+    p = [mean_rank_p(buggy, np.histogram(rng.normal(size=25), edges)[0].astype(float)) for _ in range(800)]
+    assert stats.kstest(p, "uniform").pvalue > 1e-3
+    shifted = np.histogram(rng.normal(1.0, size=25), edges)[0].astype(float)
+    assert mean_rank_p(buggy, shifted) < 1e-3
+    # one stratum is the same test
+    assert stratified_p(buggy[None], shifted[None]) == pytest.approx(float(mean_rank_p(buggy, shifted)))
+
+
+def test_combining_and_bounding_p_values():
+    assert combine(np.array([0.03])) == pytest.approx(0.03)
+    assert combine(np.array([])) == 1.0
+    assert combine(np.array([1e-6, 0.9, 0.9])) < 1e-5
+    assert bayes_bound(0.5) == 1.0
+    assert bayes_bound(0.05) == pytest.approx(0.4072, abs=1e-4)
+    assert 0.0 <= bayes_bound(0.0) < 1e-200
+
+
+def test_the_ridge_of_largest_evidence_by_direct_evaluation():
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(40, D))
+    targets = features @ np.array([1.0, 0.0, 0.0, 0.2]) + rng.normal(size=40)
+    joint = np.column_stack([features, targets])
+    moments = total([Moments(part.T @ part, len(part)) for part in (joint[:15], joint[15:])])
+
+    def log_evidence(penalty):  # marginal likelihood with the noise's variance integrated out, up to a constant
+        covariance = np.eye(40) + features @ features.T / penalty
+        return -0.5 * np.linalg.slogdet(covariance)[1] - 20 * np.log(targets @ np.linalg.solve(covariance, targets))
+
+    best = max(PENALTIES, key=log_evidence)
+    expected = np.linalg.solve(features.T @ features + best * np.eye(D), features.T @ targets)
+    np.testing.assert_allclose(moments.ridge(), expected, rtol=1e-8)
+    assert moments.squared_error(expected) == pytest.approx(float(((targets - features @ expected) ** 2).sum()))
+    np.testing.assert_allclose(moments.squared_errors(expected[None]), [moments.squared_error(expected)])
+    np.testing.assert_allclose(moments.scaled(3.0).ridge(np.array([3.0])), moments.ridge(np.array([1.0])))

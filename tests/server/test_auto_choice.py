@@ -1,0 +1,123 @@
+"""The automatic choice as users meet it: what it must get right, and what it must say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from comt import CoMTClassifier, CoMTRegressor
+from comt.datasets import CORRUPTIONS, noisy_federation
+from comt.errors import NoTrustedRowsWarning
+
+
+def stacked(data):
+    X = np.vstack([np.vstack([a.features, a.trusted_features]) for a in data.agents])
+    y = np.concatenate([np.concatenate([a.targets, a.trusted_targets]) for a in data.agents])
+    agents = np.concatenate([[a.name] * (len(a.targets) + len(a.trusted_targets)) for a in data.agents])
+    trusted = np.concatenate(
+        [np.arange(len(a.targets) + len(a.trusted_targets)) >= len(a.targets) for a in data.agents]
+    )
+    return X, y, agents, trusted
+
+
+def fit(task, corruption, *, n_trusted=60, seed=0, n_rows=1500, **options):
+    data = noisy_federation(task, corruption=corruption, n_rows=n_rows, n_trusted=n_trusted, n_test=4000, seed=seed)
+    X, y, agents, trusted = stacked(data)
+    kind = CoMTRegressor if task == "regression" else CoMTClassifier
+    model = kind(**options).fit(X, y, agents=agents, trusted=trusted)
+    return model, model.score(data.test_features, data.test_targets), data
+
+
+@pytest.mark.parametrize("corruption", ["clean", "wrong_agents", "negated_targets", "unit_error", "missing_codes"])
+def test_regression_comes_near_the_model_of_clean_rows(corruption):
+    _, score, _ = fit("regression", corruption)
+    assert score > 0.9  # the true model has .92
+
+
+@pytest.mark.parametrize("corruption", ["clean", "wrong_agents", "label_flips"])
+def test_classification_comes_near_the_model_of_clean_rows(corruption):
+    _, clean, _ = fit("classification", "clean", n_trusted=100)
+    _, score, _ = fit("classification", corruption, n_trusted=100)
+    assert score > clean - (0.04 if corruption == "label_flips" else 0.02)
+
+
+def test_it_names_the_agents_that_contradict_the_trusted_rows():
+    for task in ("regression", "classification"):
+        model, _, data = fit(task, "wrong_agents")
+        wrong = {a.name for a, bad in zip(data.agents, data.wrong_targets, strict=True) if bad.mean() > 0.5}
+        assert {name for name, _ in model.choice_.doubted_agents()} == wrong
+        assert all(name in model.choice_.sentence for name in wrong)
+        assert all(name in model.summary() for name in wrong)
+        X, _, agents, trusted = stacked(data)
+        assert (model.selected_ == (~np.isin(agents, list(wrong)) | trusted)).all()
+        assert len(model.alpha_) == len(X)
+
+
+def test_clean_rows_lose_next_to_nothing():
+    from sklearn.linear_model import Ridge
+
+    model, score, data = fit("regression", "clean", n_trusted=20)
+    X, y, _, trusted = stacked(data)
+    assert score > Ridge().fit(X[~trusted], y[~trusted]).score(data.test_features, data.test_targets) - 0.005
+    assert model.choice_.plain > 0.5
+
+
+def test_few_trusted_rows_are_called_undecided_and_many_exchanges_are_not_needed():
+    for task in ("regression", "classification"):
+        model, _, _ = fit(task, "clean", n_trusted=5)
+        assert "not certain" in model.choice_.sentence
+        assert model.n_rounds_ <= 60
+        assert np.isclose(sum(line.share for line in model.choice_.lines), 1.0, atol=1e-2)
+
+
+def test_without_trusted_rows_it_is_plain_training_and_warns():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = X @ [1.0, -1.0, 0.5] + 0.1 * rng.normal(size=300)
+    with pytest.warns(NoTrustedRowsWarning):
+        model = CoMTRegressor().fit(X, y)
+    assert model.score(X, y) > 0.98
+    with pytest.warns(NoTrustedRowsWarning):
+        assert CoMTClassifier(fit_intercept=False).fit(X, y > 0).score(X, y > 0) > 0.9
+
+
+def test_heavy_tails_cannot_produce_a_catastrophe():
+    rng = np.random.default_rng(1)
+    X = rng.standard_t(1.2, size=(1500, 6))
+    y = np.clip(X, -3, 3) @ rng.normal(size=6) + 0.3 * rng.normal(size=1500)
+    test = rng.standard_t(1.2, size=(3000, 6)) * 10
+    trusted = np.arange(1500) < 12
+    y[200:400] *= -50
+    model = CoMTRegressor().fit(X, y, agents=np.arange(1500) % 5, trusted=trusted)
+    assert (
+        np.abs(model.predict(test)).max() < 12 * 6 * np.abs(model.theta_).max() * model.preparation_.target_scale + 100
+    )
+
+
+def test_a_number_for_a_lambda_means_the_papers_objective():
+    X, y, agents, trusted = stacked(
+        noisy_federation("regression", corruption="clean", n_rows=200, n_trusted=20, seed=0)
+    )
+    model = CoMTRegressor(lambda_w=1.0, lambda_trusted=1.0, lambda_alpha=0.0, lambda_z=np.inf, select=None)
+    assert model.fit(X, y, agents=agents, trusted=trusted).teaching_ == "dual"
+    assert np.isfinite(model.r_).all()
+    assert CoMTRegressor().fit(X, y, agents=agents, trusted=trusted).teaching_ == "auto"
+
+
+def test_agents_in_another_order_give_the_same_model():
+    data = noisy_federation("regression", corruption="negated_targets", n_rows=900, n_trusted=30, seed=2)
+    X, y, agents, trusted = stacked(data)
+    order = np.random.default_rng(0).permutation(len(y))
+    first = CoMTRegressor().fit(X, y, agents=agents, trusted=trusted)
+    second = CoMTRegressor().fit(X[order], y[order], agents=agents[order], trusted=trusted[order])
+    np.testing.assert_allclose(first.theta_, second.theta_, atol=1e-8)
+
+
+def test_scales_come_from_the_trusted_rows_where_noise_has_widened_the_columns():
+    noise = replace(CORRUPTIONS["feature_noise"], theta_features=4.0)
+    model, score, data = fit("regression", noise, n_trusted=100)
+    spread = np.vstack([a.features for a in data.agents]).std(axis=0)
+    assert (model.preparation_.scale < 0.6 * spread).mean() > 0.8
+    assert score > 0.89

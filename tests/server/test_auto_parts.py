@@ -1,0 +1,169 @@
+"""The parts of the automatic choice against independent computations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import multivariate_t
+from sklearn.linear_model import LogisticRegression
+
+from comt.agent import Agent, ArrayRows
+from comt.federation import LocalFederation
+from comt.preparation import CAP, Preparation, compress
+from comt.queries import RankCounts, RobustMoments, rank_edges
+from comt.server.auto.agents import ask_moments
+from comt.server.auto.centres import Centre, noise_centres
+from comt.server.auto.correction import LOG_PRIOR, PULLS, correct
+from comt.server.auto.labels import BuggyLabels
+from comt.server.auto.laplace import Hypothesis, weigh
+from comt.server.auto.moments import Moments
+from comt.server.auto.trimming import quantiles, trimmed_fits
+
+
+def rows(n=400, d=3, m=40, seed=0, classify=False):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n + m, d))
+    y = X @ np.arange(1.0, d + 1) + 0.5 * rng.normal(size=n + m)
+    if classify:
+        y = np.where(y > 0, 1.0, -1.0)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def federation(X, y, Xt, yt, agents=3):
+    parts = np.arange(len(y)) % agents, np.arange(len(yt)) % agents
+    return LocalFederation(
+        [
+            Agent(f"a{k}", ArrayRows(X[parts[0] == k], y[parts[0] == k], Xt[parts[1] == k], yt[parts[1] == k]))
+            for k in range(agents)
+        ]
+    )
+
+
+def moments(X, y):
+    joint = np.column_stack([X, y])
+    return Moments(joint.T @ joint, float(len(y)))
+
+
+def test_moments_are_what_the_rows_say():
+    X, y, Xt, yt = rows()
+    answer = ask_moments(federation(X, y, Xt, yt), Preparation.identity(3, 10.0), n_folds=4)
+    joint = np.column_stack([X, np.full(len(y), 10.0), y])
+    np.testing.assert_allclose(answer["moments"].sum(axis=0), joint.T @ joint)
+    trusted = np.column_stack([Xt, np.full(len(yt), 10.0), yt])
+    np.testing.assert_allclose(answer["trusted"].sum(axis=0), trusted.T @ trusted)
+    assert answer["trusted_rows"].sum() == 40
+    assert (answer["columns"].sum(axis=(0, 2)) == 400).all()
+    np.testing.assert_allclose(answer["whole_rows"], answer["rows"])
+
+
+def test_compression_is_monotone_continuous_and_capped():
+    z = np.linspace(-200, 200, 20001)
+    squeezed = compress(z)
+    assert (np.diff(squeezed) >= 0).all()
+    assert np.abs(np.diff(squeezed)).max() <= np.diff(z).max() + 1e-12
+    assert np.abs(squeezed).max() == CAP
+    np.testing.assert_array_equal(squeezed[np.abs(z) <= 3], z[np.abs(z) <= 3])
+
+
+def test_corrections_are_ridge_fits_around_the_centre_and_their_evidence_is_students_t():
+    X, y, *_ = rows(n=12)
+    centre = np.array([0.5, 1.0, -1.0])
+    found = correct([Centre("c", "noise", centre)], [moments(X[:6], y[:6]), moments(X[6:], y[6:])], error_size=0.7)
+    for index, pull in enumerate(PULLS[:-1]):
+        wanted = centre + np.linalg.solve(X.T @ X + pull * np.eye(3), X.T @ (y - X @ centre))
+        np.testing.assert_allclose(found.theta[0, index], wanted)
+    np.testing.assert_allclose(found.theta[0, -1], centre)
+    held_out = 0.0
+    for left, used in ((slice(0, 6), slice(6, 12)), (slice(6, 12), slice(0, 6))):
+        at = centre + np.linalg.solve(X[used].T @ X[used] + PULLS[4] * np.eye(3), X[used].T @ (y - X @ centre)[used])
+        held_out += ((y - X @ at)[left] ** 2).sum()
+    assert found.held_out[0, 4] == pytest.approx(held_out)
+    # θ ~ N(c, σ²/pull), σ² ~ inverse gamma with 2 degrees of freedom around .7: the targets are Student-t
+    by_validation = -6.0 * np.log((0.7 + found.held_out[0]) / 14.0)
+    evidence = (found.log_weight[0] - LOG_PRIOR - 0.2 * by_validation) / 0.8
+    exact = [multivariate_t.logpdf(y, X @ centre, 0.7 * (np.eye(12) + X @ X.T / pull), df=2.0) for pull in PULLS[:-1]]
+    np.testing.assert_allclose(np.diff(evidence[:-1]), np.diff(exact), atol=1e-9)
+
+
+def test_noise_centres_undo_attenuation():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(200_000, 3))
+    theta = np.array([1.0, -2.0, 0.5])
+    y = X @ theta
+    noisy = X + np.sqrt(0.5) * rng.normal(size=X.shape)
+    centres = noise_centres(Preparation.identity(3), moments(noisy, y), moments(X[:2000], y[:2000]), "noise")
+    estimated = [c for c in centres if "trusted rows show" in c.name]
+    assert len(estimated) == 2
+    for centre in estimated:
+        np.testing.assert_allclose(centre.theta, theta, atol=0.15)
+
+
+def test_trimming_finds_the_majority_and_quantiles_are_quantiles():
+    X, y, Xt, yt = rows(n=900)
+    wrong = np.arange(900) < 270
+    y[wrong] = -y[wrong] + 20
+    parts = federation(X, y, Xt, yt)
+    preparation = Preparation.identity(3, 10.0)
+    fit = trimmed_fits(parts, preparation, np.zeros((1, 4)), np.array([0.6]), 1)[0]
+    np.testing.assert_allclose(fit[:3], [1.0, 2.0, 3.0], atol=0.15)
+    values = np.abs(np.random.default_rng(0).normal(size=5000))
+    counts = np.bincount(np.searchsorted(rank_edges(), values, side="right"), minlength=320).astype(float)
+    for share in (0.2, 0.5, 0.9):
+        assert quantiles(counts[None], share)[0] == pytest.approx(np.quantile(values, share), rel=0.02)
+
+
+def test_robust_moments_and_ranks_against_plain_numpy():
+    X, y, Xt, yt = rows()
+    parts, preparation = federation(X, y, Xt, yt), Preparation.identity(3)
+    theta = np.array([[1.0, 2.0, 2.5]])
+    common = {"loss_name": "squared", "preparation": preparation, "theta": theta}
+    answer = parts.sum(RobustMoments(**common, limit=np.array([1.0]), smooth=np.array([True])))
+    error = y - X @ theta[0]
+    weight = np.where(np.abs(error) < 1, (1 - error**2) ** 2, 0.0)
+    joint = np.column_stack([X, y])
+    np.testing.assert_allclose(answer["moments"][0], (joint * weight[:, None]).T @ joint)
+    ranks = parts.sum(
+        RankCounts(
+            **common,
+            agents=parts.agents,
+            towards=theta,
+            weights=np.array([[1.0, 0.0, 2.0]]),
+            fold=np.array([-1]),
+            n_folds=1,
+        )
+    )
+    assert ranks["trusted"][0].sum() == 5 * 40
+    per_agent = np.bincount(np.arange(400) % 3)
+    assert ranks["buggy"][0, 0].sum() == per_agent[0] + 2 * per_agent[2]
+
+
+def test_label_fits_agree_with_scikit_learn_and_flip_rates_are_found():
+    X, y, Xt, yt = rows(n=6000, classify=True)
+    rng = np.random.default_rng(5)
+    flipped = np.where(y > 0, rng.random(6000) < 0.3, rng.random(6000) < 0.1)
+    given = np.where(flipped, -y, y)
+    parts, preparation = federation(X, given, Xt, yt), Preparation.identity(3, 10.0)
+    (fit,) = BuggyLabels(parts, preparation, 1).fits(np.ones((1, 3)))
+    best = LogisticRegression(C=1e3).fit(X, given)
+    cosine = fit.theta[:3] @ best.coef_[0] / np.linalg.norm(fit.theta[:3]) / np.linalg.norm(best.coef_)
+    assert cosine > 0.999
+    assert fit.certificate < 1e-6
+    (turned,) = BuggyLabels(federation(X, -given, Xt, yt), preparation, 1).fits(-np.ones((1, 3)))
+    np.testing.assert_allclose(turned.theta, fit.theta, atol=1e-6)
+    _, rates = BuggyLabels(parts, preparation, 1).with_flip_rates(fit.theta, np.full((3, 2), 0.2))
+    np.testing.assert_allclose(rates, np.tile([0.3, 0.1], (3, 1)), atol=0.08)
+
+
+def test_the_evidence_of_a_hypothesis_is_its_integral():
+    X, y, Xt, yt = rows(m=15, classify=True)
+    parts, preparation = federation(X, y, Xt, yt), Preparation.identity(3)
+    mean, direction = np.array([0.3, 0.1, 0.2]), np.array([0.2, 0.5, 0.4])
+    hypothesis = Hypothesis("h", mean, 0.3 * direction[:, None], 0.0)
+    _, log_weight = weigh(parts, preparation, [hypothesis], np.eye(3))
+
+    def integrand(u):
+        scores = Xt @ (mean + 0.3 * u * direction)
+        return np.exp(-np.logaddexp(0.0, -yt * scores).sum() - 0.5 * u * u) / np.sqrt(2 * np.pi)
+
+    assert log_weight[0] == pytest.approx(np.log(quad(integrand, -8, 8)[0]), abs=0.02)

@@ -1,0 +1,185 @@
+"""Parameters that choose themselves: equal to a brute-force search in one place, in few exchanges, never a catastrophe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from comt.agent.folds import fold_of
+from comt.preparation import Preparation
+from comt.rows import losses
+from comt.server import dual, tuning
+from comt.server.direct import teach
+from comt.server.grids import Grids, Wanted
+from comt.server.selection import select
+from teaching import LOSSES, Data, federate, random_data, solve_pooled
+
+D = 3
+PREPARATION = Preparation.identity(D)
+SMALL = Grids(ridge=(1e-3, 0.1), trust=(1.0, 30.0), sparsity=(1.0,), price=(20.0,), fractions=(0.6,))
+
+
+def brute_force(candidate, data, n_folds):
+    """Held-out loss of every trusted row, each from a solve in one place without its fold."""
+    folds = fold_of(*data.trusted, n_folds)
+    held_out = np.empty(len(folds))
+    for fold in np.unique(folds):
+        rest = Data(*data.buggy, data.trusted_features[folds != fold], data.trusted_targets[folds != fold])
+        theta = solve_pooled(candidate.problem, rest)[0].theta
+        if candidate.fraction < 1.0:
+            value = losses(candidate.problem, *data.buggy, theta)
+            kept = value <= np.sort(value)[round(candidate.fraction * len(value)) - 1]
+            less = replace(rest, features=data.features[kept], targets=data.targets[kept])
+            theta = solve_pooled(candidate.problem, less)[0].theta
+        out = folds == fold
+        held_out[out] = losses(candidate.problem, data.trusted_features[out], data.trusted_targets[out], theta)
+    return held_out
+
+
+@pytest.mark.parametrize("loss_name", LOSSES)
+@pytest.mark.parametrize("m", [6, 15])
+def test_equals_a_brute_force_cross_validation_in_one_place(loss_name, m):
+    data = random_data(loss_name, n=80, d=D, m=m, seed=m, bugs=0.3)
+    wanted = Wanted(loss_name, fraction=None, grids=SMALL)
+    found = tuning.tune(federate(data, 3), PREPARATION, wanted)
+    kinds = {scored.candidate.kind for scored in found.table}
+    assert kinds == {"buggy only", "plain", "extended", "trusted only"}
+    expected = {}
+    n_folds = tuning.FOLDS if m >= tuning.ALONE_BELOW else tuning.MANY_FOLDS
+    if m < tuning.ALONE_BELOW:
+        assert len(np.unique(fold_of(*data.trusted, n_folds))) == m  # every row alone
+    for scored in found.table:
+        if scored.excluded != "no solution":
+            rows = brute_force(scored.candidate, data, n_folds)
+            assert scored.loss == pytest.approx(rows.mean(), rel=1e-4)
+            assert scored.loss_error == pytest.approx(rows.std(ddof=1) / np.sqrt(m), rel=1e-3)
+            if scored.excluded:
+                continue
+            expected[scored.candidate] = (rows.mean(), rows.std(ddof=1) / np.sqrt(m))
+    assert len(expected) >= 0.8 * len(found.table)
+    best = min(expected.values())
+    close = [candidate for candidate, (loss, _) in expected.items() if loss <= sum(best)]
+    simplest = min(["buggy only", "plain", "extended", "trusted only"].index(c.kind) for c in close)
+    of_kind = [c for c in close if ["buggy only", "plain", "extended", "trusted only"].index(c.kind) == simplest]
+    assert found.chosen.candidate == min(of_kind, key=lambda c: expected[c][0])
+    assert found.chosen.candidate.name in found.sentence
+    assert not found.undecided
+
+
+@pytest.mark.parametrize("loss_name", LOSSES)
+@pytest.mark.parametrize("teaching", ["dual", "direct"])
+def test_the_number_of_exchanges_does_not_grow_with_the_grid(loss_name, teaching):
+    data = random_data(loss_name, n=100, d=D, m=12, seed=1)
+    coarse = Grids(ridge=(1e-3, 1.0), trust=(0.1, 100.0), sparsity=(), price=(20.0,), fractions=())
+    fine = replace(coarse, ridge=tuple(np.geomspace(1e-3, 1.0, 5)), trust=tuple(np.geomspace(0.1, 100.0, 5)))
+    rounds = []
+    for grids in (coarse, fine):
+        federation = federate(data, 3)
+        table = tuning.tune(federation, PREPARATION, Wanted(loss_name, teaching, grids=grids)).table
+        rounds.append((federation.rounds, len(table)))
+    assert rounds[1][1] > 3 * rounds[0][1]
+    assert rounds[1][0] <= rounds[0][0] + 4
+    assert rounds[1][0] <= (75 if teaching == "dual" else 60)
+
+
+@pytest.mark.parametrize("loss_name", LOSSES)
+@pytest.mark.parametrize("teaching", ["dual", "direct"])
+def test_the_partition_does_not_change_the_choice(loss_name, teaching):
+    data = random_data(loss_name, n=120, d=D, m=12, seed=2, bugs=0.4)
+    wanted = Wanted(loss_name, teaching, fraction=None, grids=SMALL)
+    one, five = (tuning.tune(federate(data, k, seed=4), PREPARATION, wanted) for k in (1, 5))
+    for name in ("lambda_w", "lambda_trusted", "lambda_alpha", "lambda_z"):
+        assert getattr(one.problem, name) == pytest.approx(getattr(five.problem, name), rel=1e-6)
+    assert one.fraction == five.fraction
+    assert one.chosen.loss == pytest.approx(five.chosen.loss, rel=1e-5)
+
+
+def test_given_numbers_stay_and_their_grids_are_not_searched():
+    data = random_data("squared", n=60, d=D, m=12, seed=3)
+    wanted = Wanted("squared", lambda_w=3.0, lambda_trusted=2.0, lambda_alpha=0.1, lambda_z=50.0, fraction=0.8)
+    found = tuning.tune(federate(data, 2), PREPARATION, wanted)
+    assert len(found.table) == 1
+    problem = found.problem
+    assert (problem.lambda_w, problem.lambda_trusted, problem.lambda_alpha, problem.lambda_z) == (3.0, 2.0, 0.1, 50.0)
+    assert found.fraction == 0.8
+    some = tuning.tune(federate(data, 2), PREPARATION, replace(wanted, lambda_trusted=None))
+    assert {scored.candidate.problem.lambda_w for scored in some.table} == {3.0}
+    assert {scored.candidate.kind for scored in some.table} == {"buggy only", "plain", "trusted only"}
+
+
+@pytest.mark.parametrize("m", [0, 1])
+def test_without_trusted_rows_the_buggy_rows_are_taken_at_their_word(m):
+    data = random_data("squared", n=60, d=D, m=m, seed=4)
+    found = tuning.tune(federate(data, 2), PREPARATION, Wanted("squared", fraction=None))
+    assert found.undecided
+    assert found.problem.lambda_w == pytest.approx(0.06)
+    assert (found.problem.lambda_trusted, found.fraction) == (0.0, 1.0)
+    assert "buggy" in found.sentence
+
+
+@pytest.mark.parametrize("loss_name", LOSSES)
+def test_clean_rows_are_believed(loss_name):
+    data = random_data(loss_name, n=300, d=D, m=20, seed=5, bugs=0.0)
+    found = tuning.tune(federate(data, 3), PREPARATION, Wanted(loss_name, fraction=None))
+    assert found.chosen.candidate.kind == "buggy only"
+
+
+def test_half_of_the_targets_negated_is_seen_by_direct_teaching():
+    data = random_data("squared", n=600, d=D, m=15, seed=6, noise=0.2, bugs=0.5)
+    federation = federate(data, 3)
+    found = tuning.tune(federation, PREPARATION, Wanted("squared", "direct", fraction=None))
+    assert found.fraction == 0.5
+    theta = teach(federation, PREPARATION, found.problem, fraction=found.fraction).theta
+    clean = random_data("squared", n=600, d=D, m=15, seed=6, noise=0.2, bugs=0.0)
+    model = np.linalg.lstsq(*clean.buggy)[0]
+    assert np.linalg.norm(theta - model) < 0.1 * np.linalg.norm(model)
+
+
+def test_the_search_looks_at_a_sample_and_the_finalists_at_all_rows(monkeypatch):
+    data = random_data("squared", n=400, d=D, m=15, seed=7, bugs=0.3)
+    everything = tuning.tune(federate(data, 2), PREPARATION, Wanted("squared", grids=SMALL))
+    monkeypatch.setattr(tuning, "SAMPLE", 100)
+    asked = []
+    federation = federate(data, 2)
+    plain_sum = federation.sum
+    monkeypatch.setattr(federation, "sum", lambda query: (asked.append(query), plain_sum(query))[1])
+    found = tuning.tune(federation, PREPARATION, Wanted("squared", grids=SMALL))
+    batches = [(getattr(query, "thin", 1), len(query.r)) for query in asked if hasattr(query, "r")]
+    assert max(size for thin, size in batches if thin == 4) > 60
+    assert 0 < max(size for thin, size in batches if thin == 1) <= 60
+    assert found.chosen.candidate.kind == everything.chosen.candidate.kind
+    same = [s for s in everything.table if s.candidate == found.chosen.candidate]
+    assert all(s.loss == pytest.approx(found.chosen.loss, rel=1e-6) for s in same)
+
+
+@pytest.mark.parametrize("m", [5, 20, 60])
+@pytest.mark.parametrize("seed", range(3))
+def test_heavy_tails_give_no_catastrophe(m, seed):
+    """A column that is 1 or 2 in nearly every row and thousands in a few: a few trusted rows say nothing about those."""
+    rng = np.random.default_rng(seed)
+    n, test, d = 1500, 1500, 6
+    features = rng.normal(size=(n + m + test, d))
+    features[:, 0] = np.where(
+        rng.random(len(features)) < 0.01, 10 ** rng.uniform(2, 3.4, len(features)), features[:, 0]
+    )
+    model = np.array([0.002, 1.0, -1.0, 0.5, 0.3, 0.8])
+    targets = features @ model + 0.5 * rng.standard_t(3, size=len(features))
+    targets[:n] += 1.5 * rng.normal(size=n)
+    trusted_at = np.arange(n, n + m)
+    data = Data(features[:n], targets[:n], features[trusted_at], targets[trusted_at])
+    fresh, wanted_targets = features[n + m :], targets[n + m :]
+
+    def r2(theta):
+        return 1 - ((wanted_targets - fresh @ theta) ** 2).sum() / ((wanted_targets - wanted_targets.mean()) ** 2).sum()
+
+    federation = federate(data, 3)
+    found = tuning.tune(federation, Preparation.identity(d), Wanted("squared", fraction=None))
+    tasks = [dual.Task(found.problem, np.zeros(d), np.zeros(d))]
+    solutions = dual.solve(federation, Preparation.identity(d), tasks, tol=1e-8, max_rounds=100)
+    ((kept,),) = select(
+        federation, Preparation.identity(d), tasks, solutions, "loss", [found.fraction], tol=1e-8, max_rounds=100
+    )
+    plain = np.linalg.lstsq(*data.buggy)[0]
+    assert r2(kept.theta) >= r2(plain) - 0.05
