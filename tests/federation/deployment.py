@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from sites_in_process import settings, site_files
+from sites_in_process import FIXED, settings, site_files
 
 from comt import CoMTClassifier, CoMTRegressor, load
 from comt.agent.flare_site import FlareSite
@@ -32,7 +32,7 @@ class Deployment:
         self.federation = self.folder / "federation"
         kits.create_central(kits.Description("tests", "localhost", free_port(), self.names), self.federation)
         for name in self.names:
-            config = settings(self.paths[name], self.folder / "results" / name, min_rows=5)
+            config = settings(self.paths[name], self.folder / "results" / name)
             config.save(self.kit(name) / "local" / FILE)
         self.running = {}
         self.events = []
@@ -71,7 +71,7 @@ class Deployment:
         request = Request(
             training,
             self.task,
-            estimator(**parameters).get_params(),
+            estimator(**FIXED | parameters).get_params(),
             min_sites=min_sites,
             seconds=seconds,
             join_seconds=60.0,

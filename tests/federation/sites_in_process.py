@@ -37,6 +37,10 @@ def site_files(folder, n_sites=3, *, task="regression", n=120, d=3, seed=0, trus
     return paths
 
 
+#: the objective with fixed weights: checks of exactness choose nothing
+FIXED = {
+    "teaching": "dual", "lambda_w": 1.0, "lambda_trusted": 1.0, "lambda_alpha": 0.0, "lambda_z": np.inf, "select": None,
+}  # fmt: skip
 #: a site that trusts its coordinator: every sum may be seen by itself
 PLAIN = {
     "masked": False, "min_rows": 1, "min_trusted_rows": 0, "max_magnitude": 1e100, "by_agent": True,

@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from sites_in_process import SitesInProcess, agents_of, open_sites, settings, site_files
+from sites_in_process import FIXED, SitesInProcess, agents_of, open_sites, settings, site_files
 
 from comt import CoMTClassifier, CoMTRegressor, load, messages, wire
 from comt.agent import Policy
@@ -26,7 +26,7 @@ FAULTS = ["raise", "silent", "nan", "shape", "names", "huge", "stale", "training
 
 
 def request(task="regression", min_sites=2, masked=False, **parameters):
-    estimator = (CoMTRegressor if task == "regression" else CoMTClassifier)(**parameters)
+    estimator = (CoMTRegressor if task == "regression" else CoMTClassifier)(**FIXED | parameters)
     return Request(
         TRAINING, task, estimator.get_params(), min_sites=min_sites, seconds=5.0, join_seconds=5.0, masked=masked
     )
@@ -38,7 +38,7 @@ def train(transport, asked, journal=None):
 
 def local(paths, task="regression", **parameters):
     estimator = CoMTRegressor if task == "regression" else CoMTClassifier
-    return estimator(**parameters).fit_agents(agents_of(paths, task))
+    return estimator(**FIXED | parameters).fit_agents(agents_of(paths, task))
 
 
 def rounds_of(transport):
@@ -354,7 +354,7 @@ def test_under_masks_the_model_is_the_same_and_no_answer_of_a_site_is_seen(tmp_p
     transport = SitesInProcess(open_sites(tmp_path, paths, protective=True))
     outcome = train(transport, request(masked=None))
     assert outcome.federation.masked
-    expected = CoMTRegressor().fit_agents(agents_of(paths, policy=Policy(min_rows=10)))
+    expected = CoMTRegressor(**FIXED).fit_agents(agents_of(paths, policy=Policy(min_rows=10)))
     np.testing.assert_allclose(outcome.model.coef, expected.coef_, rtol=0, atol=1e-7)
     assert rounds_of(transport) == []  # every question went under masks
     lines = read_lines(tmp_path / "results" / "site-1" / "ledger.jsonl")
@@ -375,7 +375,7 @@ def test_a_site_that_falls_silent_under_masks_leaves_no_trace_in_the_model(tmp_p
     outcome = train(transport, request(masked=None))
     assert outcome.federation.left == {"site-2": "did not answer within 5 s"}
     rest = {name: path for name, path in paths.items() if name != "site-2"}
-    expected = CoMTRegressor().fit_agents(agents_of(rest, policy=Policy(min_rows=10)))
+    expected = CoMTRegressor(**FIXED).fit_agents(agents_of(rest, policy=Policy(min_rows=10)))
     np.testing.assert_allclose(outcome.model.coef, expected.coef_, rtol=0, atol=1e-7)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from deployment import HERE, Deployment, left_running
-from sites_in_process import agents_of, site_files
+from sites_in_process import FIXED, agents_of, site_files
 
 from comt import CoMTRegressor, load
 from comt.agent import Policy
@@ -30,6 +30,7 @@ pytestmark = pytest.mark.slow
 
 COMT = str(Path(sys.executable).parent / "comt")
 SITES = ("site-1", "site-2", "site-3")
+SET = [f"{name}={value}" for name, value in FIXED.items()]
 
 
 def comt(*arguments, code=0):
@@ -103,7 +104,7 @@ def cycle(folder, create):
             assert operator.wait_for(3, 60.0) == SITES
         assert "PROBLEM" not in comt("doctor", made["site-1"])
         assert "site-1, site-2, site-3" in comt("federation", "status", federation)
-        comt("train", federation, "--task", "regression", "--min-sites", 3, "--out", folder / "run")
+        comt("train", federation, "--task", "regression", "--min-sites", 3, "--out", folder / "run", "--set", *SET)
         ledger = comt("site", "ledger", made["site-2"])
     finally:
         for process in running:
@@ -113,7 +114,7 @@ def cycle(folder, create):
     assert codes == [1, 1, 1, 1]  # stopped by hand
     model = load(folder / "run" / "model.json")
     # the gate merges bins of fewer than ten rows, in a federation as in one process; masks round to 2⁻³²
-    expected = CoMTRegressor().fit_agents(agents_of(paths, policy=Policy(min_rows=10)))
+    expected = CoMTRegressor(**FIXED).fit_agents(agents_of(paths, policy=Policy(min_rows=10)))
     order = [model.columns.index(name) for name in expected.feature_names_in_]
     np.testing.assert_allclose(model.coef[order], expected.coef_, rtol=0, atol=1e-7)
     assert "0 arrays without masks" in " ".join(ledger.split())

@@ -10,7 +10,7 @@ import pytest
 from deployment import Deployment, left_running
 from faulty_objects import FaultySite
 from matrix_job import MatrixCoordinator
-from sites_in_process import agents_of
+from sites_in_process import FIXED, agents_of
 
 from comt import CoMTRegressor
 from comt.errors import FederationError
@@ -27,7 +27,7 @@ KINDS = ["raise", "hang", "nan", "shape", "huge", "stale"]
 
 def coef(deployment, without=()):
     paths = {name: path for name, path in deployment.paths.items() if name not in without}
-    return CoMTRegressor().fit_agents(agents_of(paths)).coef_
+    return CoMTRegressor(**FIXED).fit_agents(agents_of(paths)).coef_
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def matrix(deployment, tmp_path_factory):
     plan = {
         "cells": cells,
         "faults": str(deployment.kit("site-2") / "local" / "faults.json"),
-        "parameters": {k: "inf" if v == np.inf else v for k, v in CoMTRegressor().get_params().items()},
+        "parameters": {k: "inf" if v == np.inf else v for k, v in CoMTRegressor(**FIXED).get_params().items()},
         "done": str(folder / "done"),
     }
     plan["parameters"]["lambda_z"] = 1e300  # JSON has no infinity; no crafting either way
