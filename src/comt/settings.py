@@ -41,7 +41,7 @@ def check_settings(estimator: Any, loss_name: LossName) -> Settings:
             raise InputError(
                 f"select={estimator.select!r} is not a fraction in (0, 1]; choose such a value, or 'auto'."
             )
-        if estimator.select_by != "loss" and float(estimator.select) < 1.0:
+        if estimator.teaching != "direct" and estimator.select_by != "loss" and float(estimator.select) < 1.0:
             warnings.warn(
                 "select keeps the rows with the largest |alpha|, as the paper does: those that fit worst (erratum "
                 "E13); use select_by='loss' to keep the rows that fit best and refit.",
@@ -51,7 +51,14 @@ def check_settings(estimator: Any, loss_name: LossName) -> Settings:
     given = {name: getattr(estimator, name) for name in _LAMBDAS}
     automatic = frozenset(name for name, value in given.items() if isinstance(value, str) and value == "auto")
     numbers = {name: _UNCHOSEN[name] if name in automatic else value for name, value in given.items()}
-    problem = TeachingProblem(loss_name, **numbers, intercept=bool(estimator.fit_intercept))
+    problem = TeachingProblem(
+        loss_name,
+        numbers["lambda_w"],
+        numbers["lambda_trusted"],
+        numbers["lambda_alpha"],
+        numbers["lambda_z"],
+        intercept=bool(estimator.fit_intercept),
+    )
     teaching = estimator.teaching
     if teaching == "auto" and (len(automatic) < len(_LAMBDAS) or estimator.select != "auto"):
         teaching = "dual"  # a number for one of its parameters says which objective is meant

@@ -75,7 +75,7 @@ def test_the_model_is_that_of_the_estimators(folder, capsys, task):
     expected = model.issues()
     for name, table in (("A", table_of(1)), ("B", table_of(2))):
         issues = pd.read_csv(f"run/{name}/issues.csv")
-        assert list(issues.columns) == ["row", "score", "flagged", "given", "suggested"]
+        assert list(issues.columns) == ["row", "score", "flagged", "given", "suggested", "kind", "column"]
         own = expected[expected["agent"] == name]
         np.testing.assert_array_equal(issues["row"], own["row"])
         np.testing.assert_array_equal(issues["score"], own["score"])

@@ -121,3 +121,24 @@ def test_scales_come_from_the_trusted_rows_where_noise_has_widened_the_columns()
     spread = np.vstack([a.features for a in data.agents]).std(axis=0)
     assert (model.preparation_.scale < 0.6 * spread).mean() > 0.8
     assert score > 0.89
+
+
+def test_direct_teaching_finds_the_right_half_of_the_rows():
+    data = noisy_federation("regression", corruption="negated_targets", n_rows=900, n_trusted=40, n_test=4000, seed=2)
+    X, y, agents, trusted = stacked(data)
+    fixed = {"lambda_w": 1.0, "lambda_trusted": 1.0, "lambda_alpha": 0.0, "lambda_z": np.inf}
+    model = CoMTRegressor(teaching="direct", select=0.5, **fixed).fit(X, y, agents=agents, trusted=trusted)
+    assert model.score(data.test_features, data.test_targets) > 0.9
+    assert abs(model.selected_[~trusted].mean() - 0.5) < 0.02
+    assert model.certificate_ <= 1e-8
+    assert "lowest objective" in model.summary()
+    assert np.isnan(model.r_).all()
+
+
+def test_weights_of_the_papers_objective_are_chosen_by_cross_validation():
+    data = noisy_federation("regression", corruption="negated_targets", n_rows=300, n_trusted=40, n_test=2000, seed=2)
+    X, y, agents, trusted = stacked(data)
+    model = CoMTRegressor(teaching="dual", lambda_alpha=0.0, lambda_z=np.inf, select=None)
+    model.fit(X, y, agents=agents, trusted=trusted)
+    assert model.score(data.test_features, data.test_targets) > 0.85
+    assert "held-out loss" in model.summary()

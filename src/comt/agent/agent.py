@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comt import rows as row_maths
-from comt.agent import choosing  # noqa: F401 (registers its answers)
+from comt.agent import choosing, issue_answers  # noqa: F401 (register their answers)
 from comt.agent.answers import compute
 from comt.agent.broadcast import shows_agents
 from comt.agent.coverage import BINNED, Memory, cells, covers
@@ -183,19 +183,6 @@ class Agent:
         """Loss of every buggy row under θ, in the order of the source."""
         blocks = self.prepared(preparation).blocks()
         return _joined([row_maths.losses(problem, features, targets, theta) for features, targets in blocks])
-
-    def betas(self, problem: TeachingProblem, preparation: Preparation, r: Array) -> Array:
-        """β of every buggy row (n × d), in raw units: how the objective would change its features.
-
-        It is n + d numbers in truth (β_i = α_i s_i q); the product is written out only here, for the owner who asks.
-        """
-        n_features = len(self.columns)
-        if not np.isfinite(problem.lambda_z):
-            return np.zeros((self.rows.n_rows, n_features))
-        blocks = self.prepared(preparation).blocks()
-        changes = [row_maths.betas(problem, features, targets, r)[:, :n_features] for features, targets in blocks]
-        known = np.where(np.isfinite(preparation.scale), preparation.scale, 0.0)  # a constant column has no scale
-        return (np.concatenate(changes) if changes else np.empty((0, n_features))) * known
 
     def scores(self, preparation: Preparation, theta: Array) -> Array:
         """x·θ of every buggy row, in prepared units."""

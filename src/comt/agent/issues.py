@@ -2,65 +2,190 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit, ndtr
+from numpy.typing import NDArray
 
 from comt.agent.agent import Agent
+from comt.agent.feature_repair import FeatureRepair
+from comt.agent.suspect_cells import CellRepair, ColumnIssue, suspect_columns
+from comt.agent.suspect_copies import CONFIDENCE, copied_rows, mark_copies
+from comt.agent.suspect_labels import judge_labels
+from comt.agent.suspect_targets import judge_targets
+from comt.issue_context import IssueContext
 from comt.preparation import Preparation
 from comt.problem import Array
 
 #: rows at or above this score are flagged: at most about one in five of them should be a false alarm
 FLAG_AT = 0.8
+#: rows from which facts about the agent as a whole are taken
+SAMPLE = 20_000
+#: share of wrong rows from which on the agent as a whole is wrong
+WHOLE_AGENT = 0.9
+#: flip rates from which on an agent's labels are reversed as a whole
+REVERSED = 0.75
 
 
-def regression_issues(agent: Agent, preparation: Preparation, theta: Array, sigma: float) -> pd.DataFrame:
-    """Score = 1 − the false discovery rate at which a row's residual stands out from those of trusted rows.
+def issue_table(
+    agent: Agent, preparation: Preparation, theta: Array, context: IssueContext, *, changes: bool = False
+) -> pd.DataFrame:
+    """Return one line per buggy row of the agent, in the order of its source.
 
-    ``sigma`` is the size of a trusted row's residual, in prepared units.
+    ``score`` is the probability that the row is wrong, ``kind`` what kind of error it looks like. ``given`` and
+    ``suggested`` are the target or label; where the ``kind`` is "unit" or "missing code", the value of the first
+    ``column`` named. With ``changes`` there is one more column per feature: the change suggested, in raw units.
     """
-    predicted = agent.scores(preparation, theta)
-    given = _targets(agent, preparation)
-    surprise = 2.0 * ndtr(-np.abs(given - predicted) / max(sigma, 1e-12))
-    score = 1.0 - _false_discovery_rate(surprise)
-    scale, center = preparation.target_scale, preparation.target_center
-    return _table(agent, score, score >= FLAG_AT, given * scale + center, predicted * scale + center)
+    sample, targets = _sample(agent)
+    trusted = agent.rows.trusted()[0]
+    found = suspect_columns(sample, targets, trusted, context, preparation)
+    cells = CellRepair.fitted(found, sample, preparation)
+    rows = _read(agent, preparation, theta, cells, copied_rows(sample, targets))
+    noise = _noise(sample, targets, cells, preparation, context)
+    verdict = _targets(agent, rows, noise, preparation, theta, context)
+    table = _table(agent, rows, found, verdict)
+    if changes:
+        names = [f"change {name}" for name in agent.columns]
+        table = pd.concat([table, pd.DataFrame(_changes(agent, preparation, cells, noise), columns=names)], axis=1)
+    return table
 
 
-def classification_issues(agent: Agent, preparation: Preparation, theta: Array, classes: Any) -> pd.DataFrame:
-    """Score = the model's probability that the given label is not the right one; flagged from one half on."""
-    margin = agent.scores(preparation, theta)
-    given = _targets(agent, preparation)
-    score = expit(-given * margin)
-    labels = np.asarray(classes)
-    return _table(agent, score, score > 0.5, labels[(given > 0).astype(int)], labels[(margin > 0).astype(int)])
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What is kept of every row: n-sized arrays only, the features are read in blocks."""
+
+    predicted: Array  # x·θ with wrong cells repaired, prepared units
+    targets: Array  # prepared, not clipped
+    raw_targets: Array
+    copies: NDArray[np.bool_]
+    marks: dict[int, NDArray[np.bool_]]  # by column issue
+    cells: dict[int, tuple[Array, Array]]  # by column issue: given and suggested values of the marked rows
 
 
-def _targets(agent: Agent, preparation: Preparation) -> Array:
-    parts = [targets for _, targets in agent.prepared(preparation).blocks()]
-    return np.concatenate(parts) if parts else np.empty(0)
+@dataclass(frozen=True, eq=False)
+class _Verdict:
+    score: Array
+    given: NDArray[Any]
+    suggested: NDArray[Any]
+    kind: str
 
 
-def _false_discovery_rate(p_values: Array) -> Array:
-    """Return Benjamini and Hochberg's q-value of every row."""
-    order = np.argsort(p_values)
-    rates = p_values[order] * len(p_values) / np.arange(1, len(p_values) + 1)
-    smallest = np.minimum.accumulate(rates[::-1])[::-1]
-    result = np.empty_like(p_values)
-    result[order] = np.minimum(smallest, 1.0)
-    return result
+def _sample(agent: Agent) -> tuple[Array, Array]:
+    thin = max(1, -(-agent.rows.n_rows // SAMPLE))
+    taken = [(features[::thin], targets[::thin]) for features, targets in agent.rows.blocks()]
+    if not taken:
+        return np.empty((0, len(agent.columns))), np.empty(0)
+    return np.concatenate([features for features, _ in taken]), np.concatenate([targets for _, targets in taken])
 
 
-def _table(agent: Agent, score: Array, flagged: Any, given: Any, suggested: Any) -> pd.DataFrame:
+def _joined(parts: list[Any], kind: Any = np.float64) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=kind)
+
+
+def _read(agent: Agent, preparation: Preparation, theta: Array, cells: CellRepair, copied: Array) -> _Rows:
+    predicted, raw_targets, copies = [], [], []
+    marks: dict[int, list[Any]] = {place: [] for place in range(len(cells.issues))}
+    values: dict[int, list[tuple[Array, Array]]] = {place: [] for place in range(len(cells.issues))}
+    for raw, targets in agent.rows.blocks():
+        repaired, marked = cells(raw)
+        predicted.append(preparation.features(repaired) @ theta)
+        copies.append(mark_copies(copied, raw, targets))
+        raw_targets.append(np.asarray(targets, dtype=np.float64))
+        for place, mask in marked.items():
+            column = cells.issues[place].column
+            marks[place].append(mask)
+            values[place].append((raw[mask, column], repaired[mask, column]))
+    given = _joined(raw_targets)
+    return _Rows(
+        _joined(predicted),
+        preparation.targets(given),
+        given,
+        _joined(copies, np.bool_),
+        {place: _joined(parts, np.bool_) for place, parts in marks.items()},
+        {place: (_joined([g for g, _ in v]), _joined([s for _, s in v])) for place, v in values.items()},
+    )
+
+
+def _noise(
+    sample: Array, targets: Array, cells: CellRepair, preparation: Preparation, context: IssueContext
+) -> FeatureRepair:
+    repaired, _ = cells(sample)
+    ready = preparation.features(repaired)[:, : sample.shape[1]]
+    return FeatureRepair.fitted(ready, preparation.believed(preparation.targets(targets)), context)
+
+
+def _targets(
+    agent: Agent, rows: _Rows, noise: FeatureRepair, preparation: Preparation, theta: Array, context: IssueContext
+) -> _Verdict:
+    if context.classes is not None:
+        labels = judge_labels(rows.predicted, rows.targets, agent.name, context)
+        names = np.asarray(context.classes)
+        given, suggested = names[(rows.targets > 0).astype(int)], names[(labels.positive > 0.5).astype(int)]
+        wrong = min(labels.flips) > REVERSED
+        return _Verdict(labels.score, given, suggested, "agent" if wrong else "label")
+    verdict = judge_targets(rows.predicted, rows.targets, context, len(theta))
+    kind = "agent" if verdict.ruled > WHOLE_AGENT else "feature" if _blurred(rows, noise, theta, context) else "target"
+    suggested = verdict.suggested * preparation.target_scale + preparation.target_center
+    return _Verdict(verdict.score, rows.raw_targets, suggested, kind)
+
+
+def _blurred(rows: _Rows, noise: FeatureRepair, theta: Array, context: IssueContext) -> bool:
+    """Tell whether noisy features account for most of what these rows are further off than trusted ones."""
+    if not len(rows.targets):
+        return False
+    size = float(np.mean(np.clip(rows.targets - rows.predicted, -10.0, 10.0) ** 2))
+    due = float(noise.noise @ theta[: len(noise.noise)] ** 2)
+    excess = size - context.trusted_error_sq / max(context.trusted_rows, 1.0)
+    return due > max(0.5 * excess, 0.1 * size)
+
+
+def _table(agent: Agent, rows: _Rows, found: list[ColumnIssue], verdict: _Verdict) -> pd.DataFrame:
+    n = len(verdict.score)
+    kind = np.full(n, verdict.kind, dtype=object)
+    column = np.full(n, "", dtype=object)
+    given, suggested = verdict.given, verdict.suggested
+    right, best = 1.0 - verdict.score, verdict.score.copy()
+    if any(mask.any() for mask in rows.marks.values()) and given.dtype.kind != "f":
+        given, suggested = given.astype(object), suggested.astype(object)
+    given, suggested = given.copy(), suggested.copy()
+    right[rows.copies] *= 1.0 - CONFIDENCE
+    kind[rows.copies & (best < CONFIDENCE)] = "duplicate"
+    best[rows.copies] = np.maximum(best[rows.copies], CONFIDENCE)
+    for place, mask in rows.marks.items():
+        issue = found[place]
+        right[mask] *= 1.0 - issue.confidence
+        leading = mask & (best < issue.confidence)
+        best[leading] = issue.confidence
+        kind[leading] = issue.kind
+        inside = leading[mask]
+        given[leading], suggested[leading] = (values[inside] for values in rows.cells[place])
+        name = agent.columns[issue.column]
+        column[mask] = [f"{before}, {name}" if before else name for before in column[mask]]
+    score = 1.0 - right
     return pd.DataFrame(
         {
-            "row": np.arange(len(score)),
+            "row": np.arange(n),
             "agent": agent.name,
             "score": score,
-            "flagged": flagged,
+            "flagged": score >= FLAG_AT,
             "given": given,
             "suggested": suggested,
+            "kind": kind,
+            "column": column,
         }
     )
+
+
+def _changes(agent: Agent, preparation: Preparation, cells: CellRepair, noise: FeatureRepair) -> Array:
+    n_features = len(agent.columns)
+    known = np.where(np.isfinite(preparation.scale), preparation.scale, 0.0)  # a constant column has no scale
+    parts = []
+    for raw, targets in agent.rows.blocks():
+        repaired, _ = cells(raw)
+        ready = preparation.features(repaired)[:, :n_features]
+        moved = noise.changes(ready, preparation.believed(preparation.targets(targets)))
+        # not stretched where tails are compressed: noise adds up in raw units wherever the cell lies
+        parts.append(repaired - raw + moved * known)
+    return np.concatenate(parts) if parts else np.empty((0, n_features))

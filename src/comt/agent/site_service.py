@@ -166,7 +166,7 @@ class SiteService:
         assert isinstance(agent.rows, FileRows)
         folder = private_folder(self._config.results / message.training)
         write_private(folder / "model.json", message.model.encode())
-        from comt.agent.issues import classification_issues, regression_issues
+        from comt.agent.simple_issues import classification_issues, regression_issues
         from comt.model_file import load
 
         model = load(folder / "model.json")

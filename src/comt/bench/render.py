@@ -9,6 +9,7 @@ import pandas as pd
 from comt.bench import published, real_as_printed, render_figures
 from comt.bench.render_comparison import against_the_simple_choice, comparison, notes
 from comt.bench.render_differences import differences, printed_cells, real_differences
+from comt.bench.render_issues import render_issues
 from comt.bench.render_tables import markdown, origin
 from comt.bench.render_times import times
 from comt.bench.render_verdicts import against_everybody, where_the_simple_choice_wins
@@ -29,6 +30,7 @@ def render(folder: Path) -> list[Path]:
     if not any(folder.glob("*.csv")):
         raise InputError(f"{folder} holds no results; run for example `comt bench paper --out {folder}` first.")
     found = {"paper": _paper(folder), "real": _methods(folder, "real"), "robustness": _methods(folder, "robustness")}
+    found["issues"] = render_issues(folder)
     written = []
     for name, text in found.items():
         if text is not None:
@@ -90,6 +92,8 @@ def _methods(folder: Path, name: str) -> str | None:
         as_printed = _read(folder / real_as_printed.FILE)
         parts += ["## Beside the paper's numbers\n", "" if as_printed is None else origin(as_printed)]
         parts += [real_differences(results, as_printed)]
+        if as_printed is not None:
+            parts += ["In the paper's setting, paired over seeds:\n", against_everybody(as_printed)]
     parts += [notes(results), comparison(results), "## Paired over seeds\n", VERDICTS, against_everybody(results)]
     return "\n".join(part for part in parts if part)
 

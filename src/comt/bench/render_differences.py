@@ -20,7 +20,7 @@ _LEVELS = (
     "Protocol: the level of an AUC depends on where the cluster centres fall, which the paper does not say; compare "
     "orderings."
 )
-_FEATURES = f"{_LEVELS} The print mostly rises with the noise, which no method's rows can explain."
+_FEATURES = f"{_LEVELS} The print mostly rises with the noise, which cannot help any method."
 _BLOCKS = f"{_LEVELS} The print's three blocks describe one experiment and differ among themselves by up to .17."
 _SWAPPED = " The print swaps the names of the two robust regressions (E8)."
 _GAMMA = (

@@ -52,6 +52,8 @@ def add_parser(commands: Any) -> None:
     rounds.add_argument("--sites", type=int, default=5, help="number of sites (default 5)")
     rounds.add_argument("--features", type=int, default=50, help="feature columns (default 50)")
     rounds.set_defaults(run=_rounds)
+    issues = _experiment(experiments, "issues", "issues() against known errors, beside DUTI and cleanlab")
+    issues.set_defaults(run=_issues)
     render = experiments.add_parser("render", help="write the results page from the stored results")
     render.add_argument("--out", type=Path, default=RESULTS, help=f"folder of the results (default {RESULTS})")
     render.set_defaults(run=_render)
@@ -126,6 +128,13 @@ def _privacy(options: argparse.Namespace) -> int:
     for path in privacy_cost.run(options.out, options.seeds):
         print(path)
     return 0
+
+
+def _issues(options: argparse.Namespace) -> int:
+    from comt.bench.issues import run
+
+    run(options.out, options.seeds, options.processes)
+    return _render(options)
 
 
 def _render(options: argparse.Namespace) -> int:

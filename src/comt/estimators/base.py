@@ -21,6 +21,7 @@ from comt.inputs import check_features, check_trusted, group
 from comt.losses import LossName
 from comt.problem import Array
 from comt.progress import RoundReporter
+from comt.server.issues_context import gather_context
 from comt.server.training import Settings, Training, train
 from comt.settings import check_settings
 
@@ -210,37 +211,36 @@ class CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc
     def issues(self, changes: bool = False) -> pd.DataFrame:
         """Return one line per buggy training row, worst first: what looks wrong, and what it should be.
 
-        With ``changes`` there is one more column per feature, ``change <name>``: β of the objective, by which it would
-        change that feature (all zero without ``lambda_z``). Mind erratum E5: the paper's β moves rows away from their
-        clean values.
-
         Columns: ``row`` (position in X; after ``fit_agents`` in the agent's file, or among its buggy rows), ``agent``,
-        ``score`` (0 to 1, 1 = surely wrong), ``flagged``, ``given`` and ``suggested`` target or label. The rows are those
-        of the last fit in this process: they are not stored with a pickled model.
+        ``score`` (the probability, 0 to 1, that the row is wrong), ``flagged`` (a score of 0.8 or more), ``given`` and
+        ``suggested`` target or label, the ``kind`` of error it looks like ("label" or "target", "feature", "agent",
+        "unit", "missing code", "duplicate") and the ``column`` concerned, or "". For "unit" and "missing code", given
+        and suggested are values of that column (the first, if there are several). With ``changes`` there is one more
+        column per feature, ``change <name>``: the change that would repair it, in its own unit. The rows are those of
+        the last fit in this process: they are not stored with a pickled model.
         """
         check_is_fitted(self, "theta_")
         import pandas as pd
+
+        from comt.agent.issues import issue_table
 
         if not hasattr(self, "_agents"):
             raise InputError(
                 "issues() needs the training rows, which are not stored with a model; fit again in this process."
             )
+        preparation = self._training.preparation
+        classes = (self.classes_[0], self.classes_[1]) if self._loss_name == "logistic" else None
+        with (federation := LocalFederation(self._agents)).open():
+            context = gather_context(federation, preparation, self.theta_, self._loss_name, classes)
         tables = []
         for agent, rows in zip(self._agents, self._positions, strict=True):
-            table = self._agent_issues(agent)
+            table = issue_table(agent, preparation, self.theta_, context, changes=changes)
             table["row"] = rows
-            if changes:
-                beta = agent.betas(self._training.problem, self._training.preparation, self.r_)
-                named = {f"change {name}": beta[:, i] for i, name in enumerate(agent.columns)}
-                table = table.assign(**named)
             tables.append(table)
         table = pd.concat(tables, ignore_index=True)
         from comt.issue_table import IssueTable
 
         return IssueTable(table.sort_values("score", ascending=False, kind="stable", ignore_index=True))
-
-    @abstractmethod
-    def _agent_issues(self, agent: Agent) -> pd.DataFrame: ...
 
     def save(self, path: str | Path) -> None:
         """Write the model, without any row, as a readable ``model.json`` that :func:`comt.model_file.load` reads back."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,6 @@ from comt.estimators.base import CoMTLinear
 from comt.inputs import check_features
 from comt.losses import get_loss
 from comt.problem import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class CoMTClassifier(ClassifierMixin, CoMTLinear):  # type: ignore[misc]
@@ -89,11 +86,6 @@ class CoMTClassifier(ClassifierMixin, CoMTLinear):  # type: ignore[misc]
         """Return the probabilities of ``classes_``, one column each."""
         positive = get_loss("logistic").predict_mean(self._scores(X))
         return np.column_stack([1.0 - positive, positive])
-
-    def _agent_issues(self, agent: Agent) -> pd.DataFrame:
-        from comt.agent.issues import classification_issues
-
-        return classification_issues(agent, self._training.preparation, self.theta_, self.classes_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

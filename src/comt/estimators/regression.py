@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -11,13 +11,8 @@ from sklearn.base import RegressorMixin
 from comt.agent import Agent
 from comt.errors import InputError
 from comt.estimators.base import CoMTLinear
-from comt.federation import LocalFederation
 from comt.inputs import check_features
 from comt.problem import Array
-from comt.queries import ResidualScale
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class CoMTRegressor(RegressorMixin, CoMTLinear):  # type: ignore[misc]
@@ -111,17 +106,3 @@ class CoMTRegressor(RegressorMixin, CoMTLinear):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """Predict targets."""
         return self._scores(X)
-
-    def _agent_issues(self, agent: Agent) -> pd.DataFrame:
-        from comt.agent.issues import regression_issues
-
-        return regression_issues(agent, self._training.preparation, self.theta_, self._residual_size())
-
-    def _residual_size(self) -> float:
-        """How far off a right row may be: from the trusted rows if there are enough, else from all."""
-        totals = LocalFederation(self._agents).sum(
-            ResidualScale(loss_name="squared", preparation=self._training.preparation, theta=self.theta_)
-        )
-        kind = "trusted" if totals["trusted_rows"] >= 10 else "buggy"
-        rows = totals["trusted_rows" if kind == "trusted" else "rows"]
-        return float(np.sqrt(totals[kind] / max(float(rows), 1.0)))

@@ -23,6 +23,7 @@ from comt.queries.choosing import (
     rank_edges,
 )
 from comt.queries.columns import COARSE_BINS, COARSE_SIDE, OCTAVES, Histogram, Spread, coarse_edges
+from comt.queries.issues import ScoresByLabel
 from comt.queries.solving import (
     Curvature,
     CurvatureTimes,
@@ -62,6 +63,7 @@ __all__ = [
     "ResidualScale",
     "RobustMoments",
     "ScoreHistogram",
+    "ScoresByLabel",
     "SlotQuery",
     "Spread",
     "SubsetSum",

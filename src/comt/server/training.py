@@ -9,16 +9,20 @@ import numpy as np
 
 from comt.errors import InputError
 from comt.federation.base import Federation
+from comt.federation.watched import Watched
 from comt.optimize.points import Solution
 from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
-from comt.queries import Query, Totals
 from comt.server import admm, dual, newton_cg, selection
 from comt.server.ask import sums_at
 from comt.server.auto import choose
-from comt.server.auto.choice import Choice
+from comt.server.auto.agents import agent_weights
+from comt.server.auto.choice import Choice, Line
+from comt.server.direct import teach
 from comt.server.dual import Watch
+from comt.server.grids import Wanted
 from comt.server.scaling import agree_on_preparation
+from comt.server.tuning import tune
 
 Teaching = Literal["auto", "dual", "direct"]
 SolverName = Literal["newton", "newton-cg", "admm"]
@@ -66,7 +70,8 @@ class Training:
     @property
     def problem(self) -> TeachingProblem:
         """The problem that was solved."""
-        return self.settings.problem
+        problem = self.settings.problem
+        return problem if self.settings.teaching != "direct" else replace(problem, lambda_alpha=0.0, repair=True)
 
 
 def train(
@@ -94,6 +99,10 @@ def train(
     )
     if settings.teaching == "auto":
         return _choose(federation, settings, preparation, before, watch)
+    settings, choice = _tuned(Watched(federation, watch), settings, preparation)
+    problem = settings.problem
+    if settings.teaching == "direct":
+        return _teach_directly(Watched(federation, watch), settings, preparation, before, choice)
     solver = settings.solver
     if solver == "newton" and preparation.width > MAX_MATRIX_WIDTH:
         solver = "newton-cg"
@@ -143,6 +152,85 @@ def train(
         rounds=federation.rounds - before,
         selected=selected,
         curve=curve,
+        choice=choice,
+    )
+
+
+def _tuned(federation: Federation, settings: Settings, preparation: Preparation) -> tuple[Settings, Choice | None]:
+    """Choose what is left to choose of the objective's parameters by cross-validation on the trusted rows."""
+    free_fraction = settings.select == "auto" and (settings.teaching == "direct" or bool(settings.automatic))
+    if not settings.automatic and not free_fraction:
+        return settings, None
+    problem = settings.problem
+
+    def given(name: str) -> float | None:
+        return None if name in settings.automatic else float(getattr(problem, name))
+
+    fraction = None if free_fraction else (1.0 if settings.select is None else float(settings.select))
+    teaching: Literal["dual", "direct"] = "direct" if settings.teaching == "direct" else "dual"
+    wanted = Wanted(
+        problem.loss_name,
+        teaching,
+        lambda_w=given("lambda_w"),
+        lambda_trusted=given("lambda_trusted"),
+        lambda_alpha=given("lambda_alpha"),
+        lambda_z=given("lambda_z"),
+        fraction=fraction,
+        intercept=problem.intercept,
+    )
+    tuned = tune(federation, preparation, wanted)
+    choice = Choice(
+        theta=np.zeros(0),
+        preparation=preparation,
+        lines=(Line(str(tuned.chosen.candidate.kind), 1.0, tuned.chosen.loss),),
+        trusted_rows=0,
+        agents=(),
+        agent_weights=np.ones(0),
+        said=tuned.sentence,
+    )
+    select = settings.select
+    select_by = settings.select_by
+    if free_fraction:
+        select, select_by = (None, select_by) if tuned.fraction == 1.0 else (tuned.fraction, "loss")
+    return replace(settings, problem=tuned.problem, automatic=frozenset(), select=select, select_by=select_by), choice
+
+
+def _teach_directly(
+    federation: Federation, settings: Settings, preparation: Preparation, before: int, choice: Choice | None
+) -> Training:
+    """Solve Eq. 1 in the primal; agents that contradict everybody's trusted rows count for less."""
+    problem = settings.problem
+    judged = agent_weights(federation, preparation, problem.loss_name)
+    fraction = 1.0 if settings.select is None else float(settings.select)
+    limit = settings.max_rounds or _DEFAULT_ROUNDS["newton"]
+    direct = teach(
+        federation, preparation, problem, fraction=fraction, weights=judged.weights, tol=settings.tol, max_rounds=limit
+    )
+    best = direct.best
+    selected = None
+    if fraction < 1.0:
+        selected = selection.Selected("loss", fraction, best.keep_threshold, best.sums.rows, best.theta)
+    history = [{"objective": value, "certificate": best.certificate} for value in best.history]
+    unknown = np.full(len(best.theta), np.nan)
+    told = " ".join([*([choice.said] if choice else []), direct.sentence(), judged.sentence()])
+    return Training(
+        settings=settings,
+        preparation=preparation,
+        solution=Solution(unknown, best.theta, best.sums, best.certificate, history),
+        theta=best.theta,
+        solver="newton",
+        rounds=federation.rounds - before,
+        selected=selected,
+        choice=Choice(
+            theta=best.theta,
+            preparation=preparation,
+            lines=(Line(f"direct teaching from {best.name}", 1.0, best.value),),
+            trusted_rows=int(best.sums.trusted_rows),
+            agents=judged.agents,
+            agent_weights=judged.weights,
+            certificate=best.certificate,
+            said=told,
+        ),
     )
 
 
@@ -169,38 +257,6 @@ def _choose(
         rounds=federation.rounds - before,
         choice=choice,
     )
-
-
-class Watched:
-    """A federation that tells somebody of every exchange."""
-
-    def __init__(self, federation: Federation, watch: Watch | None) -> None:
-        self._federation, self._watch = federation, watch
-
-    @property
-    def agents(self) -> tuple[str, ...]:
-        """Names of the agents."""
-        return self._federation.agents
-
-    @property
-    def rounds(self) -> int:
-        """Exchanges so far."""
-        return self._federation.rounds
-
-    def declare(self) -> tuple[str, ...]:
-        """Agree on the columns."""
-        return self._federation.declare()
-
-    def sum(self, query: Query) -> Totals:
-        """Ask all agents, and tell."""
-        totals = self._federation.sum(query)
-        if self._watch is not None:
-            self._watch({"exchange": float(self._federation.rounds)})
-        return totals
-
-    def each(self, query: Query) -> dict[str, Totals]:
-        """Return every agent's own answer."""
-        return self._federation.each(query)
 
 
 def _select(

@@ -41,6 +41,8 @@ class Choice:
     #: largest relative gradient among the fits that were averaged
     certificate: float = 0.0
     notes: tuple[str, ...] = field(default_factory=tuple)
+    #: what there is to say where the choice was made another way (cross-validation of one objective)
+    said: str = ""
 
     @property
     def undecided(self) -> bool:
@@ -50,6 +52,8 @@ class Choice:
     @property
     def sentence(self) -> str:
         """Say what was chosen, and why, in one or two sentences."""
+        if self.said:
+            return self.said
         leading = [line for line in self.lines if line.share >= 0.1] or list(self.lines[:1])
         parts = ", ".join(f"{line.candidate} ({line.share:.0%})" for line in leading)
         said = f"The model is made of: {parts}; weighed by {self.trusted_rows} trusted rows."

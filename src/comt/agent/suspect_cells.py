@@ -1,0 +1,212 @@
+"""Which cells of an agent look wrong as a column: a number that stands for "missing", or a column in another unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comt.issue_context import IssueContext
+from comt.preparation import Preparation
+from comt.problem import Array
+from comt.queries import rank_edges
+
+NORMAL_IQR = 1.349
+#: a code is written at least this often, and in at least this share of the rows
+FEWEST_CODES, LEAST_SHARE = 3, 0.005
+#: a far-out code is this many spreads away from the middle, and half the range of all other values beyond them
+FAR = 6.0
+#: agents' spreads may differ by this factor without being in different units
+HETEROGENEOUS = 5.0
+#: believed of codes inside the range of the values where no trusted row tells whether that number is a natural one
+UNCONFIRMED = 0.7
+#: log-odds below which a number inside the range of the values is no natural one
+SURE = -4.0
+
+
+@dataclass(frozen=True)
+class ColumnIssue:
+    """A number that stands for missing values (``code``), or the factor by which a column is too large."""
+
+    column: int
+    kind: str
+    confidence: float
+    code: float = np.nan
+    factor: float = 1.0
+
+    def cells(self, values: Array) -> NDArray[np.bool_]:
+        """Mark the wrong ones among the column's values."""
+        return values == self.code if self.kind == "missing code" else np.ones(len(values), dtype=np.bool_)
+
+
+def suspect_columns(
+    sample: Array, targets: Array, trusted: Array, context: IssueContext, preparation: Preparation
+) -> list[ColumnIssue]:
+    """Look at a sample of an agent's raw rows column by column; ``trusted`` are its own trusted rows."""
+    found: list[ColumnIssue] = []
+    if len(sample) < 2 * FEWEST_CODES:
+        return found
+    # one row copied many times is not a code in every one of its columns
+    _, first = np.unique(np.column_stack([sample, targets]), axis=0, return_index=True)
+    distinct = sample[np.sort(first)]
+    for column, values in enumerate(distinct.T):
+        if not np.isfinite(context.scale[column]):
+            continue
+        codes = _codes(column, values, trusted[:, column], context, preparation)
+        found += codes
+        rest = values[~np.isin(values, [issue.code for issue in codes])]
+        found += _unit(column, rest, trusted[:, column], context, preparation)
+    return found
+
+
+def _spread(values: Array) -> float:
+    low, high = np.quantile(values, [0.25, 0.75])
+    return float(high - low) / NORMAL_IQR or float(values.std())
+
+
+def _codes(
+    column: int, values: Array, trusted: Array, context: IssueContext, preparation: Preparation
+) -> list[ColumnIssue]:
+    numbers, counts = np.unique(values, return_counts=True)
+    least = max(FEWEST_CODES, LEAST_SHARE * len(values))
+    found: list[ColumnIssue] = []
+    for place in np.argsort(-counts)[:3]:
+        code, count = float(numbers[place]), int(counts[place])
+        rest = values[~np.isin(values, [code, *(issue.code for issue in found)])]
+        if count < least or len(rest) < FEWEST_CODES:
+            break
+        outside = max(float(rest.min()) - code, code - float(rest.max()))
+        far = abs(code - float(np.median(rest))) > FAR * _spread(rest) and outside > 0.5 * float(np.ptp(rest)) > 0
+        ties = len(rest) / len(np.unique(rest))  # 1: the column is continuous, and no number should occur twice
+        if not far and count <= 10.0 * ties:
+            continue
+        odds = _natural(column, code, count / len(values), rest, trusted, context, preparation)
+        if (far and not odds > 0) or odds < SURE:
+            found.append(ColumnIssue(column, "missing code", 1.0 - 1.0 / (count + 1.0), code=code))
+        elif np.isnan(odds) and ties < 2.0:
+            found.append(ColumnIssue(column, "missing code", UNCONFIRMED, code=code))
+    return found
+
+
+def _natural(
+    column: int,
+    code: float,
+    share: float,
+    rest: Array,
+    trusted: Array,
+    context: IssueContext,
+    preparation: Preparation,
+) -> float:
+    """Return the log-odds that trusted rows hold the number about as often; NaN where they are too few to tell."""
+    if np.count_nonzero(trusted == code) > 0.25 * share * len(trusted):
+        return np.inf
+    m = context.trusted_rows
+    if context.trusted_columns is None or m * share < 2.0:
+        return np.nan
+    # in the histogram of the federation's trusted rows the number shares its bin with its neighbours
+    ready = preparation.features(_in_column(np.append(rest, code), column, preparation))[:, column]
+    bins = np.searchsorted(rank_edges(), ready, side="right")
+    beside = min((np.count_nonzero(bins[:-1] == bins[-1]) + 0.5) / (len(rest) + 1.0), 0.98)
+    seen = float(context.trusted_columns[column, int(bins[-1])])
+    as_often = min(beside + share, 0.99)
+    return float(seen * np.log(as_often / beside) + (m - seen) * np.log((1.0 - as_often) / (1.0 - beside)))
+
+
+def _in_column(values: Array, column: int, preparation: Preparation) -> Array:
+    block = np.tile(preparation.center, (len(values), 1))
+    block[:, column] = values
+    return block
+
+
+def _unit(
+    column: int, values: Array, trusted: Array, context: IssueContext, preparation: Preparation
+) -> list[ColumnIssue]:
+    if len(np.unique(values[:1000])) <= 10:
+        return []
+    spread = _spread(values)
+    ratio = spread / float(context.scale[column])
+    if not ratio > 0 or abs(np.log(ratio)) < np.log(HETEROGENEOUS):
+        return []
+    own = _spread(trusted) if len(trusted) >= 5 else 0.0
+    if own > 0 and abs(np.log(spread / own)) < 0.5 * abs(np.log(ratio)):
+        return []  # this agent's verified rows are like that too: it is different, not wrong
+    tens = round(float(np.log10(ratio)))
+    factor = 10.0**tens if abs(np.log10(ratio) - tens) < 0.3 else float(f"{ratio:.2g}")
+    if not _looks_trusted(column, values / factor, context, preparation):
+        return []  # it varies more, but not as a multiple of the right values would
+    return [ColumnIssue(column, "unit", 0.99, factor=factor)]
+
+
+def _looks_trusted(column: int, values: Array, context: IssueContext, preparation: Preparation) -> bool:
+    """Tell whether values spread like those of the federation's trusted rows, by the largest distance of the two shares."""
+    m = context.trusted_rows
+    if context.trusted_columns is None or m < 10:
+        return True
+    ready = preparation.features(_in_column(values, column, preparation))[:, column]
+    own = np.searchsorted(np.sort(ready), rank_edges(), side="left") / len(ready)
+    seen = context.trusted_columns[column].cumsum()[:-1] / m
+    return bool(np.abs(own - seen).max() < 0.1 + 1.6 / np.sqrt(m))
+
+
+@dataclass(frozen=True, eq=False)
+class CellRepair:
+    """Rewrites the wrong cells of raw blocks: other units are undone, codes replaced by what the other columns suggest."""
+
+    issues: tuple[ColumnIssue, ...]
+    preparation: Preparation
+    mean: Array  # of sound prepared rows
+    covariance: Array | None
+
+    @classmethod
+    def fitted(cls, issues: list[ColumnIssue], sample: Array, preparation: Preparation) -> CellRepair:
+        """Learn from the sound rows of a sample how the columns go together."""
+        n_features = sample.shape[1]
+        plain = cls(tuple(issues), preparation, np.zeros(n_features), None)
+        codes = [issue for issue in issues if issue.kind == "missing code"]
+        if not codes:
+            return plain
+        units, _ = replace(plain, issues=tuple(i for i in issues if i.kind == "unit"))(sample)
+        sound = np.ones(len(sample), dtype=np.bool_)
+        for issue in codes:
+            sound &= ~issue.cells(sample[:, issue.column])
+        ready = preparation.features(units[sound])[:, :n_features]
+        if len(ready) < 2 * n_features + 2:
+            return plain
+        return replace(plain, mean=ready.mean(axis=0), covariance=np.cov(ready.T).reshape(n_features, n_features))
+
+    def __call__(self, raw: Array) -> tuple[Array, dict[int, NDArray[np.bool_]]]:
+        """Return the repaired block and, by the issue's position, which rows it concerns."""
+        if not self.issues:
+            return raw, {}
+        repaired = raw.copy()
+        marks = {place: issue.cells(raw[:, issue.column]) for place, issue in enumerate(self.issues)}
+        missing = np.zeros(raw.shape, dtype=np.bool_)
+        for place, issue in enumerate(self.issues):
+            if issue.kind == "missing code":
+                missing[:, issue.column] |= marks[place]
+        for place, issue in enumerate(self.issues):
+            if issue.kind == "unit":
+                marks[place] &= ~missing[:, issue.column]
+                repaired[marks[place], issue.column] /= issue.factor
+        self._fill(repaired, missing)
+        return repaired, marks
+
+    def _fill(self, repaired: Array, missing: NDArray[np.bool_]) -> None:
+        n_features = repaired.shape[1]
+        known_scale = np.where(np.isfinite(self.preparation.scale), self.preparation.scale, 0.0)
+        repaired[missing] = np.broadcast_to(self.preparation.center + self.mean * known_scale, missing.shape)[missing]
+        if self.covariance is None or not missing.any():
+            return
+        patterns, which = np.unique(missing, axis=0, return_inverse=True)
+        ready = self.preparation.features(repaired)[:, :n_features] - self.mean
+        for number, pattern in enumerate(patterns):
+            if not pattern.any() or pattern.all():
+                continue
+            rows = np.flatnonzero(np.ravel(which) == number)
+            inside = self.covariance[np.ix_(~pattern, ~pattern)]
+            inside = inside + 1e-6 * np.trace(inside) / len(inside) * np.eye(len(inside)) + 1e-12 * np.eye(len(inside))
+            gain = np.linalg.solve(inside, self.covariance[np.ix_(~pattern, pattern)])
+            guess = ready[np.ix_(rows, ~pattern)] @ gain + self.mean[pattern]
+            center, scale = self.preparation.center[pattern], known_scale[pattern]
+            repaired[np.ix_(rows, pattern)] = center + np.clip(guess, -3.0, 3.0) * scale
