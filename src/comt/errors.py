@@ -44,6 +44,19 @@ class ProtocolError(ComtError, RuntimeError):
     """A query or an answer does not have the shape, size or round that the vocabulary prescribes."""
 
 
+class FederationError(ComtError, RuntimeError):
+    """A training across machines cannot go on: too few sites, no coordinator, a deadline that has passed."""
+
+
+class SiteLeftError(FederationError):
+    """Sites left a training (they were silent, refused, or answered something else); the others can start again."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        self.reasons = dict(reasons)
+        told = "; ".join(f"site {site} {reason}" for site, reason in sorted(self.reasons.items()))
+        super().__init__(f"{told}; train again without, or repair and resume.")
+
+
 class RangeError(ComtError, OverflowError):
     """A number does not fit the fixed-point scale of its array; the array is named so that the scale can be changed."""
 

@@ -133,7 +133,7 @@ class TaughtModel:
         from comt.report import model_html
 
         names = self.columns or tuple(f"x{i}" for i in range(len(self.coef)))
-        rows = sum(agent["rows"] for agent in self.provenance.get("agents", []))
+        rows = self.provenance.get("rows") or sum(agent["rows"] for agent in self.provenance.get("agents", []))
         facts = {
             "columns": len(self.coef) if self.schema is None else len(self.schema.columns),
             "agents": len(self.provenance.get("agents", [])),
@@ -146,6 +146,10 @@ class TaughtModel:
 
     def save(self, path: str | Path) -> None:
         """Write ``model.json``; an existing file is replaced at once or not at all."""
+        write_whole(Path(path), self.to_json())
+
+    def to_json(self) -> str:
+        """Return the text of ``model.json``."""
         prepared = self.preparation
         content = {
             "format": FORMAT,
@@ -169,8 +173,7 @@ class TaughtModel:
             "parameters": self.parameters,
             "provenance": self.provenance,
         }
-        text = json.dumps(_encoded(content), indent=2, allow_nan=False, ensure_ascii=False)
-        write_whole(Path(path), text + "\n")
+        return json.dumps(_encoded(content), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
     def _features(self, X: Any) -> Array:
         if self.columns is not None and hasattr(X, "columns"):

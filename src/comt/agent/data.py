@@ -17,6 +17,9 @@ BLOCK = 16_384
 #: XᵀX of blocks is kept up to this many columns
 MAX_GRAM_WIDTH = 256
 
+#: rows of a file are kept in memory up to this size: reading them again in every round costs more than all sums
+KEEP_BYTES = 64 * 2**20
+
 Block = tuple[Array, Array]
 
 
@@ -85,7 +88,7 @@ def own_rows(features: Array, index: NDArray[np.intp]) -> Array:
 
 
 class PreparedRows:
-    """Rows under a preparation. In memory they are prepared once and kept; from files, block by block."""
+    """Rows under a preparation. In memory they are prepared once and kept; from large files, block by block."""
 
     def __init__(self, source: RowSource, preparation: Preparation) -> None:
         self.preparation = preparation
@@ -99,6 +102,8 @@ class PreparedRows:
         self.n_rows = source.n_rows
         if isinstance(source, ArrayRows):
             self._kept = self._prepare_once(source)
+        elif 8 * self.n_rows * preparation.width <= KEEP_BYTES:
+            self._kept = self._read_once(source)
 
     def _prepare_once(self, source: ArrayRows) -> Block:
         if self.preparation.trivial and source.features.strides[0] == source.features.itemsize:
@@ -109,6 +114,18 @@ class PreparedRows:
 
     def _targets(self, raw: Array) -> Array:
         return self.preparation.believed(self.preparation.targets(raw))
+
+    def _read_once(self, source: RowSource) -> Block:
+        features, targets = np.empty((self.n_rows, self.preparation.width), order="F"), np.empty(self.n_rows)
+        start = 0
+        for raw_features, raw_targets in source.blocks():
+            part = slice(start, start + len(raw_targets))
+            features[part], targets[part] = (
+                self.preparation.features(raw_features),
+                self.preparation.targets(raw_targets),
+            )
+            start = part.stop
+        return features, targets
 
     def blocks(self) -> Iterator[Block]:
         """Yield prepared blocks of the buggy rows."""

@@ -17,9 +17,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"comt {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # each command brings its own parser and imports what it needs only when it runs
-    from comt.cli import audit, bench, demo, fit, ledger, predict, review
+    from comt.cli import audit, bench, demo, doctor, federate, federation, fit, ledger, predict, review, site, train
 
-    for module in (demo, fit, predict, review, ledger, audit, bench):
+    for module in (demo, fit, predict, review, federate, federation, site, doctor, train, ledger, audit, bench):
         module.add_parser(commands)
     return parser
 

@@ -46,6 +46,12 @@ def add_parser(commands: Any) -> None:
     privacy.add_argument("--seeds", type=int, default=5, help="how many repetitions (default 5)")
     privacy.add_argument("--out", type=Path, default=RESULTS, help=f"folder for table and figure (default {RESULTS})")
     privacy.set_defaults(run=_privacy)
+    rounds = experiments.add_parser(
+        "rounds", help="seconds per round over real processes and mutual TLS on this machine"
+    )
+    rounds.add_argument("--sites", type=int, default=5, help="number of sites (default 5)")
+    rounds.add_argument("--features", type=int, default=50, help="feature columns (default 50)")
+    rounds.set_defaults(run=_rounds)
     issues = _experiment(experiments, "issues", "issues() against known errors, beside DUTI and cleanlab")
     issues.set_defaults(run=_issues)
     render = experiments.add_parser("render", help="write the results page from the stored results")
@@ -65,6 +71,12 @@ def _experiment(experiments: Any, name: str, text: str) -> argparse.ArgumentPars
 
 def _speed(options: argparse.Namespace) -> int:
     from comt.bench.speed import run
+
+    return run(options)
+
+
+def _rounds(options: argparse.Namespace) -> int:
+    from comt.bench.rounds import run
 
     return run(options)
 

@@ -1,0 +1,123 @@
+"""The coordinator's checkpoint: every total it received, in order. Sums over sites only; no site's own answer, no row.
+
+A training is a deterministic function of the totals, so that whoever replays them stands where the first one stopped,
+whatever solver, tuning or selection was running. An append-only file of records, each with its length and its hash; a
+record that a crash cut short is dropped when the file is opened again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from comt import messages, wire
+from comt.problem import Array
+from comt.queries import Query, Totals
+
+_HEAD = struct.Struct("<Q32s")
+
+
+@dataclass(frozen=True)
+class Round:
+    """One exchange: what was asked and the sum of the answers."""
+
+    question: str  # fingerprint of the query
+    totals: dict[str, Array]
+
+
+@dataclass
+class Attempt:
+    """The sites whose sums one attempt adds up, those that left before it, and its exchanges so far."""
+
+    sites: tuple[str, ...]
+    left: dict[str, str]
+    start: int  # exchanges before it
+    rounds: list[Round] = field(default_factory=list)
+
+
+class Journal:
+    """The totals of one training, on disk before anybody uses them.
+
+    Parameters
+    ----------
+    path:
+        The file; None keeps nothing, for trainings that need no resume.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.attempt: Attempt | None = None
+        if path is not None and path.exists():
+            self._load(path)
+
+    def _load(self, path: Path) -> None:
+        whole = 0
+        for content, end in _records(path.read_bytes()):
+            whole = end
+            if "sites" in content:
+                self.attempt = Attempt(tuple(content["sites"]), content["left"], content["start"])
+            elif self.attempt is not None:
+                self.attempt.rounds.append(Round(content["question"], content["totals"]))
+        if whole < path.stat().st_size:
+            os.truncate(path, whole)
+
+    def begin(self, sites: tuple[str, ...], left: dict[str, str], start: int) -> None:
+        """Start an attempt: sums of another set of sites do not mix with earlier ones."""
+        self.attempt = Attempt(sites, dict(left), start)
+        self._append({"sites": list(sites), "left": left, "start": start})
+
+    def replayed(self, position: int, query: Query) -> Totals | None:
+        """Return the totals received at this position for this very question, if there are any.
+
+        Where the question is another (other software, another processor's rounding), what follows is not used.
+        """
+        assert self.attempt is not None
+        if position >= len(self.attempt.rounds):
+            return None
+        known = self.attempt.rounds[position]
+        if known.question != messages.fingerprint(query):
+            rounds = self.attempt.rounds[:position]
+            self.begin(self.attempt.sites, self.attempt.left, self.attempt.start)
+            for kept in rounds:
+                self._write(kept)
+            return None
+        return known.totals
+
+    def record(self, query: Query, totals: Totals) -> None:
+        """Keep the totals of one exchange; on return they are on disk."""
+        self._write(Round(messages.fingerprint(query), dict(totals)))
+
+    def _write(self, done: Round) -> None:
+        assert self.attempt is not None
+        self.attempt.rounds.append(done)
+        self._append({"question": done.question, "totals": done.totals})
+
+    def _append(self, content: dict[str, Any]) -> None:
+        if self._path is None:
+            return
+        body = wire.pack(content)
+        with open(self._path, "ab", opener=_private) as file:
+            file.write(_HEAD.pack(len(body), hashlib.sha256(body).digest()) + body)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _private(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)
+
+
+def _records(data: bytes) -> Iterator[tuple[dict[str, Any], int]]:
+    position = 0
+    while position + _HEAD.size <= len(data):
+        length, digest = _HEAD.unpack_from(data, position)
+        start = position + _HEAD.size
+        body = data[start : start + length]
+        if len(body) < length or hashlib.sha256(body).digest() != digest:
+            return
+        position = start + length
+        yield wire.unpack(body, {}), position

@@ -1,0 +1,383 @@
+"""A federation of sites that are somewhere else: who takes part, what is asked of whom until when, and what is refused.
+
+Sums are over the sites of one attempt, all of them or none. A site that stays silent, refuses, or answers anything but what
+was asked leaves the training: :class:`comt.errors.SiteLeftError` ends the attempt, and the training starts again with
+the others. So no total ever mixes sums of different sets of sites.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from comt import __version__, messages, wire
+from comt.errors import ComtError, FederationError, InputError, ProtocolError, SiteLeftError
+from comt.federation.journal import Journal
+from comt.federation.masked import MaskedFederation
+from comt.masking.messages import MESSAGES as MASKING
+from comt.masking.messages import Refused
+from comt.queries import ProximalStep, Query, Totals
+
+#: no sum over rows is larger than this: its square would not fit a float
+MAX_MAGNITUDE = 1e150
+#: with fewer sites masks hide nothing: each of two can subtract its own part
+MASKED_FROM = 3
+
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class Replies:
+    """What came back from a group of sites: bytes from some, the reason why nothing came from others."""
+
+    answers: dict[str, bytes]
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+class Transport(Protocol):
+    """Carries one message to some sites and brings back what they say within a deadline. It understands nothing."""
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Names of the sites that can be reached."""
+
+    def ask(self, sites: Sequence[str], message: bytes, seconds: float) -> Replies:
+        """Send the message to every named site and wait, at most so many seconds, for all of them."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """How much has travelled so far, in bytes of messages."""
+
+    sent: int = 0
+    received: int = 0
+
+
+class RemoteFederation:
+    """Sites behind a transport, summed in the order of their names, so that the bits are those of a local federation.
+
+    Parameters
+    ----------
+    transport:
+        Carries the messages.
+    training:
+        Names the training; sites keep it in their ledgers, and it binds questions and answers together.
+    task:
+        "regression" or "classification".
+    seconds:
+        How long a site may take for an answer.
+    join_seconds:
+        How long it may take to open its data.
+    journal:
+        Where totals are kept before they are used.
+    columns:
+        The feature columns, in order; None: those of the first site that joins.
+    masked:
+        Whether sums are formed under masks, so that no site's own answer can be seen here. None: from three sites on.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        training: str,
+        task: messages.Task,
+        *,
+        seconds: float = 60.0,
+        join_seconds: float = 300.0,
+        journal: Journal | None = None,
+        columns: tuple[str, ...] | None = None,
+        masked: bool | None = None,
+    ) -> None:
+        self._want_masks = masked
+        self._masks: MaskedFederation | None = None
+        self._transport, self.training, self._task = transport, training, task
+        self._seconds, self._join_seconds = seconds, join_seconds
+        self._journal = journal or Journal(None)
+        self._columns = columns
+        self._present: tuple[str, ...] = ()
+        self._labels: dict[str, tuple[Any, ...]] = {}
+        self._rounds = self._position = 0
+        self._admm: dict[str, str] = {}
+        self.left: dict[str, str] = {}
+        self.classes: tuple[Any, ...] = ()
+        self.traffic = Traffic()
+        self.replayed = 0
+        self.on_round: Callable[[str, float], None] | None = None
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names of the sites that take part, in the order of summation."""
+        return self._present
+
+    @property
+    def rounds(self) -> int:
+        """Exchanges so far, replayed ones included."""
+        return self._rounds
+
+    # who takes part
+
+    def gather(self, sites: Sequence[str] | None = None) -> None:
+        """Ask the sites to join; those that cannot, or that have other columns, stay out, and ``left`` says why."""
+        asked = tuple(sorted(self._transport.sites if sites is None else sites))
+        for site in set(asked) - set(self._transport.sites):
+            self.left[site] = "is not connected"
+        joined: dict[str, messages.Joined] = {}
+        message = messages.Join(training=self.training, task=self._task, seconds=self._join_seconds)
+        for site, answer in self._exchange([s for s in asked if s not in self.left], message, messages.Joined).items():
+            reason = _unfit(answer, site, joined, self._columns)
+            if reason:
+                self.left[site] = reason
+            else:
+                joined[site] = answer
+        self._present = tuple(sorted(joined))
+        if joined and self._columns is None:
+            self._columns = joined[self._present[0]].columns
+        self._labels = {site: answer.labels for site, answer in joined.items()}
+
+    def begin(self) -> None:
+        """Start an attempt with the sites present: agree on columns and labels."""
+        if not self._present:
+            told = "; ".join(f"site {site} {reason}" for site, reason in sorted(self.left.items()))
+            raise FederationError(f"no site takes part ({told or 'none is connected'}); start the sites, then train.")
+        assert self._columns is not None
+        self.classes = self._agreed_classes()
+        known = self._journal.attempt
+        if known is None or known.sites != self._present:
+            self._journal.begin(self._present, self.left, self._rounds)
+        else:
+            self._rounds = known.start
+        self._position, self._admm = 0, {}
+        message = messages.Begin(
+            training=self.training,
+            columns=self._columns,
+            classes=self.classes,
+            participants=self._present,
+            seconds=self._join_seconds,
+        )
+        replies = self._exchange(self._present, message, messages.Joined)
+        self._drop({s: _refusal(a.refusal) for s, a in replies.items() if a.refusal} | self._missing(replies))
+        self._masks = None
+        if self.masked:
+            # a name of its own: sites answer no round of a training twice
+            self._masks = MaskedFederation(_Channel(self), training=f"{self.training}-{secrets.token_hex(4)}")
+
+    @property
+    def masked(self) -> bool:
+        """Whether sums of the sites present are formed under masks."""
+        return len(self._present) >= MASKED_FROM if self._want_masks is None else self._want_masks
+
+    def _agreed_classes(self) -> tuple[Any, ...]:
+        if self._task != "classification":
+            return ()
+        labels = sorted(set().union(*self._labels.values()), key=lambda label: (str(type(label)), label))
+        if len(labels) != 2 or type(labels[0]) is not type(labels[1]):
+            raise InputError(
+                f"the sites hold the labels {labels} where a classification needs two of one kind over all sites; have "
+                "them write their labels alike."
+            )
+        return tuple(labels)
+
+    def tell(self, message: messages.Finish) -> dict[str, str]:
+        """Tell the sites how it ended; return those that did not take note, and why. They stay in the model."""
+        before = dict(self.left)
+        replies = self._exchange(self._present, message, messages.Joined)
+        missing = self._missing(replies) | {s: _refusal(a.refusal) for s, a in replies.items() if a.refusal}
+        self.left = before
+        return missing
+
+    def leave(self, reasons: Mapping[str, str]) -> None:
+        """Take sites out for good; the next attempt goes on without them."""
+        self.left.update(reasons)
+        self._present = tuple(site for site in self._present if site not in reasons)
+
+    # the three verbs
+
+    def declare(self) -> tuple[str, ...]:
+        """Return the columns on which the sites have agreed."""
+        assert self._columns is not None
+        return self._columns
+
+    def sum(self, query: Query) -> Totals:
+        """Ask all sites and return the sum of their answers, or take it from the journal."""
+        query = self._named(query)
+        started = time.monotonic()
+        self._rounds += 1
+        self._position += 1
+        totals = self._journal.replayed(self._position - 1, query)
+        if totals is None:
+            totals = self._plain_sum(query) if self._masks is None else self._masked_sum(query, self._masks)
+            self._journal.record(query, totals)
+        else:
+            self.replayed += 1
+        if self.on_round is not None:
+            self.on_round(query.purpose, time.monotonic() - started)
+        return totals
+
+    def _plain_sum(self, query: Query) -> Totals:
+        answers = self._ask(query, individual=False)
+        first, *others = self._present
+        totals = {name: array.copy() for name, array in answers[first].items()}
+        for site in others:
+            for name, array in answers[site].items():
+                totals[name] += array
+        return totals
+
+    def _masked_sum(self, query: Query, masks: MaskedFederation) -> Totals:
+        """Sum under masks. A sum over the survivors of a round is thrown away: it would mix two sets of sites."""
+        try:
+            totals = masks.sum(query)
+        except ComtError:
+            self._drop({site: reason for site, reason in self.left.items() if site in self._present})
+            raise
+        self._drop({site: reason for site, reason in self.left.items() if site in self._present})
+        return totals
+
+    def each(self, query: Query) -> dict[str, Totals]:
+        """Return every site's own answer; sites refuse unless their owner allows it."""
+        self._rounds += 1
+        if self._masks is not None:
+            return self._masks.each(query)
+        return dict(self._ask(self._named(query), individual=True))
+
+    def _named(self, query: Query) -> Query:
+        """Give Algorithm 1 a name that is the same after a resume: sites keep their state under it."""
+        query = messages.exact(query)
+        if not isinstance(query, ProximalStep):
+            return query
+        sites = len(self.left)
+        name = self._admm.setdefault(query.training, f"{self.training}-{sites}-{len(self._admm)}")
+        return replace(query, training=name)
+
+    def _ask(self, query: Query, *, individual: bool) -> dict[str, Totals]:
+        envelope = messages.Envelope(
+            training=self.training,
+            round=self._rounds,
+            purpose=query.purpose,
+            participants=self._present,
+            query=query,
+            individual=individual,
+            seconds=self._seconds,
+        )
+        replies = self._exchange(self._present, envelope, messages.Reply)
+        wrong = self._missing(replies)
+        for site, reply in replies.items():
+            reason = _refusal(reply.refusal) or _wrong(query, reply, site, envelope)
+            if reason:
+                wrong[site] = reason
+        self._drop(wrong)
+        return {site: replies[site].arrays for site in self._present}
+
+    # sending and receiving
+
+    def _exchange(self, sites: Sequence[str], message: Any, expected: type[Kind]) -> dict[str, Kind]:
+        """Send to some sites and read what comes back; a site without a readable reply is entered in ``left``."""
+        if not sites:
+            return {}
+        data = wire.pack(message)
+        replies = self._transport.ask(sites, data, message.seconds)
+        received = sum(len(answer) for answer in replies.answers.values() if isinstance(answer, bytes))
+        self.traffic = Traffic(self.traffic.sent + len(data) * len(sites), self.traffic.received + received)
+        read: dict[str, Kind] = {}
+        for site in sites:
+            if site in replies.failures:
+                self.left[site] = replies.failures[site]
+                continue
+            try:
+                read[site] = messages.parse(replies.answers.get(site), expected)
+            except ProtocolError:
+                self.left[site] = "sent a message that cannot be read"
+        return read
+
+    def exchange_sealed(self, sealed: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Carry messages of secure summation; sites that are silent are missing from what comes back."""
+        contents = set(sealed.values())
+        sent = {messages.Sealed.EVERYBODY: contents.pop()} if len(contents) == 1 else dict(sealed)
+        message = messages.Sealed(training=self.training, messages=sent, seconds=self._seconds)
+        found: dict[str, bytes] = {}
+        for site, reply in self._exchange(sorted(sealed), message, messages.SealedReply).items():
+            if reply.refusal or reply.site != site or reply.training != self.training:
+                self.left[site] = _refusal(reply.refusal) or "answered for somebody else"
+                continue
+            found[site] = reply.message
+            inner = wire.unpack(reply.message, MASKING)
+            if isinstance(inner, Refused) and inner.kind != "range":
+                self.left[site] = _refusal({"gate": "policy", "input": "data"}.get(inner.kind, inner.kind))
+        return found
+
+    def _missing(self, replies: Mapping[str, Any]) -> dict[str, str]:
+        return {site: self.left[site] for site in self._present if site not in replies}
+
+    def _drop(self, reasons: dict[str, str]) -> None:
+        if reasons:
+            self.leave(reasons)
+            raise SiteLeftError(reasons)
+
+
+class _Channel:
+    """What secure summation needs of a federation: every site gets its own message; who refuses is remembered."""
+
+    def __init__(self, federation: RemoteFederation) -> None:
+        self._federation = federation
+        self.sites = federation.agents
+
+    def declare(self) -> tuple[str, ...]:
+        return self._federation.declare()
+
+    def ask(self, sealed: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        return self._federation.exchange_sealed(sealed)
+
+
+def _refusal(kind: str) -> str:
+    """Say in words why a site refused; its own log says more."""
+    known = {
+        "": "",
+        "policy": "refused by its own policy",
+        "data": "could not use its data",
+        "protocol": "refused a question it does not understand",
+        "late": "was still busy with an earlier question",
+        "equivocation": "was told something else than the other sites",
+    }
+    return known.get(kind, "failed; its operator finds the reason in its log")
+
+
+def _unfit(
+    answer: messages.Joined, site: str, joined: Mapping[str, messages.Joined], columns: tuple[str, ...] | None
+) -> str:
+    if answer.refusal:
+        return _refusal(answer.refusal)
+    if answer.site != site:
+        return f"calls itself {ascii(answer.site)[:60]}"
+    if answer.version != __version__:
+        return f"runs comt {ascii(answer.version)[:30]} where the coordinator runs {__version__}"
+    if columns is None and joined:
+        columns = next(iter(joined.values())).columns
+    if columns is not None and set(answer.columns) != set(columns):
+        differing = sorted(set(answer.columns) ^ set(columns))
+        return f"has other columns than the federation (differing: {', '.join(map(ascii, differing[:5]))})"
+    return ""
+
+
+def _wrong(query: Query, reply: messages.Reply, site: str, envelope: messages.Envelope) -> str:
+    """Say what is wrong with an answer; nothing if it is exactly what was asked for."""
+    if reply.site != site:
+        return f"answered under the name {ascii(reply.site)[:60]}"
+    if (reply.training, reply.round) != (envelope.training, envelope.round):
+        return f"answered round {reply.round} where round {envelope.round} was asked"
+    try:
+        query.check_answer(reply.arrays, site)
+    except ProtocolError as error:
+        return _said(error, site)
+    largest = max((float(np.abs(array).max()) for array in reply.arrays.values() if array.size), default=0.0)
+    if largest > MAX_MAGNITUDE:
+        return f"answered '{query.purpose}' with a number of size {largest:.0e}, beyond any sum over rows"
+    return ""
+
+
+def _said(error: ProtocolError, site: str) -> str:
+    """Take the reason out of a message that begins with the site's name."""
+    return str(error).removeprefix(f"agent {site} ").split(";")[0]
