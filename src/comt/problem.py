@@ -58,7 +58,7 @@ class TeachingProblem:
 
     @property
     def price(self) -> float:
-        """λ_Z of the row formulas: repairing is the paper's crafting with the sign of λ_Z reversed."""
+        """Return λ_Z as the row formulas take it; repairing is the paper's crafting with its sign reversed."""
         return -self.lambda_z if self.repair else self.lambda_z
 
     def coupling(self, r: Array) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 
 from comt.baselines.base import AgentRows, Task
 from comt.baselines.rounds import BoostedUpdate
+from comt.bench.automatic import Automatic
 from comt.bench.methods import Candidate, fair_candidates, local_federation
 from comt.bench.store import Line, Store, run_jobs, score_methods
 from comt.datasets import CORRUPTIONS, federate, load_cpusmall, load_heart_disease, load_ijcnn1, noisy_federation
@@ -37,8 +38,18 @@ BUILT_ON = {"boosted_update": "malicious_agent", "trusted_at_one_agent": "mixed"
 TRUSTED = (5, 20, 100)
 N_ROWS, N_TEST = 2_000, 5_000
 METHODS = (
-    *("CoMT", "CoMT-subset", "TI-only", "Buggy-only", "Local-only", "FLTrust", "Learning to reweight", "GLC", "RoLR"),
-    *("rLR", "Coordinate median", "Trimmed mean", "Multi-Krum", "Krum", "Centered clipping", "REWLSE"),
+    *(
+        "CoMT (auto)",
+        "CoMT",
+        "CoMT-subset",
+        "TI-only",
+        "Buggy-only",
+        "Local-only",
+        "FLTrust",
+        "Learning to reweight",
+        "GLC",
+    ),
+    *("RoLR", "rLR", "Coordinate median", "Trimmed mean", "Multi-Krum", "Krum", "Centered clipping", "REWLSE"),
     *("DUTI", "Confident learning", "Geometric median", "FedAvg", "FedProx"),
 )
 #: a fit takes up to a minute, and ends where Buggy-only starts from: run on request (--methods)
@@ -132,7 +143,11 @@ def work(job: Line) -> list[Line]:
     if job["corruption"] == "boosted_update" and data.malicious is not None:
         # boosted by the number of agents, one malicious update outweighs the mean of all
         attack = BoostedUpdate(data.malicious, float(len(data.agents)))
-    lines = score_methods(job, data, fair_candidates(data.task, n_rows, n_trusted, names, attack))
+    lines = []
+    if Automatic.name in names:
+        lines += score_methods(job, data, [Candidate(Automatic.name, (Automatic(),))])
+    named = [name for name in names if name != Automatic.name]
+    lines += score_methods(job, data, fair_candidates(data.task, n_rows, n_trusted, named, attack))
     if "Buggy-only" in names:
         clean = prepared(raw.clean())
         (plain,) = fair_candidates(data.task, n_rows, n_trusted, ["Buggy-only"])
