@@ -79,7 +79,8 @@ def test_rows_shown_because_they_looked_bad_are_learnt_from_and_never_scored(tmp
 
 def test_a_wrong_trusted_row_is_found_by_models_without_it(tmp_path):
     agent = reviewed_table(tmp_path, {3: Verdict(40.0)})
-    model = CoMTRegressor(lambda_trusted=10.0).fit_agents([agent])
+    fixed = {"lambda_w": 1.0, "lambda_alpha": 0.0, "lambda_z": np.inf, "select": None}
+    model = CoMTRegressor(lambda_trusted=10.0, **fixed).fit_agents([agent])
     found = suspects(held_out(model, [agent]), "A", agent.rows.trusted_places, ())
     assert found["row"].iloc[0] == 3
     assert found["given"].iloc[0] == 40.0
@@ -89,7 +90,7 @@ def test_a_wrong_trusted_row_is_found_by_models_without_it(tmp_path):
     wrong = labels.copy()
     wrong[7] *= -1
     clinic = Agent("B", ArrayRows(features, labels, features, wrong))
-    classifier = CoMTClassifier(lambda_trusted=5.0).fit_agents([clinic])
+    classifier = CoMTClassifier(lambda_trusted=5.0, **fixed).fit_agents([clinic])
     found = suspects(held_out(classifier, [clinic]), "B", np.arange(60), ("no", "yes"))
     assert found["row"].tolist() == [7]
     assert found[["given", "suggested"]].to_numpy().tolist() == [["no", "yes"]]

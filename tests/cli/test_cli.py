@@ -16,7 +16,7 @@ def test_demo_prints_one_object_for_machines(capsys, tmp_path):
     assert summary["scores"]["CoMT"]["mean"] > summary["scores"]["buggy-only"]["mean"]
     assert summary["scores"]["clean oracle"]["mean"] > 0.98
     assert summary["worst_certificate"] <= 1e-8
-    assert summary["rounds"] < 20
+    assert summary["rounds"] <= 60
     assert len(list((tmp_path / "reports").glob("*/report.html"))) == 5
     assert "diagnosis" in (tmp_path / "reports" / "report.html").read_text(encoding="utf-8")
 
@@ -26,7 +26,7 @@ def test_demo_tells_people_what_happened(capsys, tmp_path, monkeypatch):
     assert main(["demo", "--seeds", "2"]) == 0
     shown = capsys.readouterr().out
     for word in (
-        "CoMT-subset",
+        "paper's objective",
         "TI-only",
         "rounds",
         "kB",

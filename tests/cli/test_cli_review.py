@@ -155,6 +155,7 @@ def test_trusted_rows_that_look_wrong_are_listed(folder, capsys):
     table.to_csv("north.csv", index=False)
     flats("south")[0].to_csv("south.csv", index=False)
     arguments = ["--target", "price", "--trusted", "verified", "--drop", "flat", "--lambda-trusted", "10"]
+    arguments += ["--lambda-w", "1", "--lambda-alpha", "0", "--lambda-z", "inf", "--select", "all"]
     assert main(["fit", "north.csv", "south.csv", *arguments, "--out", "suspect"]) == 0
     assert "look wrong: see trusted.csv" in capsys.readouterr().out
     listed = pd.read_csv("suspect/north/trusted.csv")

@@ -11,7 +11,7 @@ import numpy as np
 from comt.errors import GateError
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.queries import ModelQuery, ProximalStep, Query, SlotQuery
+from comt.queries import DirectSums, ModelQuery, ProximalStep, Query, ScoreHistogram, SlotQuery
 
 #: arrays that are not multiplied with rows; every other one of the right width is taken for a model
 _NO_MODELS = ("thresholds", "edges", "lambda_alpha", "lambda_z", "limit", "weights", "flips")
@@ -24,6 +24,8 @@ def width(query: Query) -> int:
 
 def shows_agents(query: Query) -> bool:
     """Whether the sum over agents shows each of them by itself, in a slot of its own or by weights."""
+    if isinstance(query, (DirectSums, ScoreHistogram)):
+        return query.weights is not None and len(query.agents) > 1
     return isinstance(query, SlotQuery) and len(query.agents) > 1
 
 

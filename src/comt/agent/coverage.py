@@ -25,6 +25,7 @@ from comt.preparation import CAP
 from comt.problem import Array
 from comt.queries import (
     CurvatureTimes,
+    DirectSums,
     DualSums,
     ErrorCounts,
     Histogram,
@@ -36,6 +37,7 @@ from comt.queries import (
     ResidualScale,
     RobustMoments,
     ScoreHistogram,
+    ScoresByLabel,
     Spread,
     SubsetSum,
     TrustedScore,
@@ -54,6 +56,7 @@ BINNED: dict[type[Query], tuple[str, ...]] = {
     ScoreHistogram: ("counts",),
     ErrorCounts: ("counts",),
     RankCounts: ("buggy",),
+    ScoresByLabel: ("counts", "trusted"),
     MomentsByAgent: ("columns",),
 }
 
@@ -134,6 +137,7 @@ def covers(query: Query, agent: Agent) -> list[Cover]:
 @covers.register(ResidualScale)
 @covers.register(ScoreHistogram)
 @covers.register(ErrorCounts)
+@covers.register(ScoresByLabel)
 @covers.register(ProximalStep)
 def _all_rows(query: Query, agent: Agent) -> list[Cover]:
     """All rows, whatever the model: nothing to compare. (Bins of histograms are merged, see ``cells``.)"""
@@ -153,8 +157,7 @@ def _dual_sums(query: DualSums, agent: Agent) -> list[Cover]:
             problem = query.problem(float(query.lambda_alpha[index]), float(query.lambda_z[index]))
             masks = []
             for features, targets in prepared.blocks():
-                mask = np.zeros(len(targets), dtype=bool)
-                mask[: -(-len(targets) // query.thin)] = True
+                mask = _every(len(targets), query.thin)
                 if query.keep is not None:
                     mask &= taken_rows(query.keep, index, problem, features, targets)
                 if sparse:
@@ -166,6 +169,30 @@ def _dual_sums(query: DualSums, agent: Agent) -> list[Cover]:
         if query.n_folds and query.held_out is not None and query.held_out[index] >= 0:
             kept = _folds(prepared, query.n_folds) != query.held_out[index]
         found.append(Cover(("trusted", query.theta[index].tobytes()), kept))
+    return found
+
+
+@covers.register(DirectSums)
+def _direct_sums(query: DirectSums, agent: Agent) -> list[Cover]:
+    prepared = agent.prepared(query.preparation)
+    weights = query.weights_of(agent.name)
+    found = []
+    for index, theta in enumerate(query.theta):
+        rows = None
+        if query.keep is not None or query.thin > 1 or weights[index] == 0:
+            problem = query.problem()
+            masks = []
+            for features, targets in prepared.blocks():
+                mask = _every(len(targets), query.thin) & (weights[index] != 0)
+                if query.keep is not None:
+                    mask &= taken_rows(query.keep, index, problem, features, targets)
+                masks.append(mask)
+            rows = _joined(masks)
+        found.append(Cover(("buggy", b"direct" + theta.tobytes()), rows))
+        kept = None
+        if query.n_folds and query.held_out is not None and query.held_out[index] >= 0:
+            kept = _folds(prepared, query.n_folds) != query.held_out[index]
+        found.append(Cover(("trusted", theta.tobytes()), kept))
     return found
 
 
