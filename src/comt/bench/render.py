@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from comt.bench import published, real_as_printed, render_figures
+from comt.bench.render_choice import auto_against_everybody, render_choice
 from comt.bench.render_comparison import against_the_simple_choice, comparison, notes
 from comt.bench.render_differences import differences, printed_cells, real_differences
 from comt.bench.render_issues import render_issues
@@ -31,6 +32,7 @@ def render(folder: Path) -> list[Path]:
         raise InputError(f"{folder} holds no results; run for example `comt bench paper --out {folder}` first.")
     found = {"paper": _paper(folder), "real": _methods(folder, "real"), "robustness": _methods(folder, "robustness")}
     found["issues"] = render_issues(folder)
+    found["choice"] = render_choice(folder)
     written = []
     for name, text in found.items():
         if text is not None:
@@ -87,7 +89,7 @@ def _methods(folder: Path, name: str) -> str | None:
     results = _read(folder / f"{name}.csv")
     if results is None:
         return None
-    parts = [origin(results), against_the_simple_choice(results)]
+    parts = [origin(results), auto_against_everybody(results), against_the_simple_choice(results)]
     if name == "real":
         as_printed = _read(folder / real_as_printed.FILE)
         parts += ["## Beside the paper's numbers\n", "" if as_printed is None else origin(as_printed)]

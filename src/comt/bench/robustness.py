@@ -1,4 +1,4 @@
-"""``comt bench robustness`` and ``comt bench real``: methods × corruptions × numbers of trusted rows, all tuned alike.
+"""``comt bench robustness``, ``real`` and ``choice``: methods × corruptions × numbers of trusted rows, all tuned alike.
 
 The clean-data oracle (plain federated training on the rows without their errors) is the ceiling. Synthetic targets have
 irreducible noise (oracle R² about .92, AUC about .87), so that no cell is trivial.
@@ -66,6 +66,20 @@ REAL = (
     *(("IJCNN", c, n, m) for c, n in (("feature_noise", 1.5), ("label_flips", 0.4)) for m in (15, 100, 500)),
     *(("heart disease", c, n, m) for c, n in (("clean", 0.0), ("label_flips", 0.3)) for m in (6, 20, 60)),
 )
+#: the cells automatic choice was designed on (data, corruption, size of it), each with CHOICE_TRUSTED rows
+CHOICE = (
+    *(("regression", c, n) for c, n in (("clean", 0.0), ("feature_noise", 1.2), ("feature_noise", 3.0))),
+    *(("regression", c, 0.0) for c in ("negated_targets", "wrong_agents", "unit_error", "missing_codes")),
+    *(("CPUSMALL", c, n) for c, n in (("clean", 0.0), ("gaussian_noise", 1.5), ("negated_targets", 0.5))),
+    ("CPUSMALL", "wrong_agents", 0.0),
+    *(("classification", c, n) for c, n in (("label_flips", 0.4), ("label_flips", 0.6), ("feature_noise", 3.0))),
+    *(("classification", c, 0.0) for c in ("wrong_agents", "feature_dependent_flips")),
+    *(("IJCNN", c, n) for c, n in (("label_flips", 0.4), ("wrong_agents", 0.0))),
+)
+CHOICE_TRUSTED = (5, 20, 100, 400)
+CHOICE_METHODS = ("CoMT (auto)", "TI-only", "Buggy-only")
+#: AUC of the true model in the cells of choice, as in the suites it was designed on
+CHOICE_AUC = 0.911
 
 
 def prepared(data: FederatedData) -> FederatedData:
@@ -114,6 +128,16 @@ def _corruption(name: str, noise: float) -> Any:
 def draw(job: Line) -> FederatedData:
     """Make the data of one job."""
     seed, trusted = int(job["seed"]), int(job["trusted"])
+    if job["experiment"] == "choice" and job["data"] in ("regression", "classification"):
+        return noisy_federation(
+            job["data"],
+            corruption=_corruption(job["corruption"], float(job["noise"])),
+            n_rows=3_000,
+            n_trusted=trusted,
+            n_test=N_TEST,
+            oracle=CHOICE_AUC if job["data"] == "classification" else None,
+            seed=seed,
+        )
     if job["experiment"] == "robustness":
         task: Task = job["data"]
         wrong: str = job["corruption"]
@@ -160,6 +184,8 @@ def jobs(experiment: str, seeds: int, names: tuple[str, ...]) -> list[Line]:
     if experiment == "robustness":
         cells = [("regression", c, 0.0, m) for c in REGRESSION for m in TRUSTED]
         cells += [("classification", c, 0.0, m) for c in CLASSIFICATION for m in TRUSTED]
+    elif experiment == "choice":
+        cells = [(*cell, m) for cell in CHOICE for m in CHOICE_TRUSTED]
     else:
         cells = list(REAL)
     return [

@@ -34,6 +34,7 @@ def add_parser(commands: Any) -> None:
         ("scaling", "seconds at the paper's 50,000, 100,000 and 500,000 instances"),
         ("real", "CPUSMALL, IJCNN and heart disease over several numbers of trusted rows"),
         ("robustness", "all methods × corruptions × numbers of trusted rows"),
+        ("choice", "automatic choice against trusted-only and buggy-only, on the cells it was designed on"),
     ):
         experiment = _experiment(experiments, name, text)
         experiment.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods")
@@ -104,7 +105,8 @@ def _comparison(options: argparse.Namespace) -> int:
     from comt.errors import InputError
 
     known = (*robustness.METHODS, *robustness.ON_REQUEST)
-    names = tuple(options.methods or robustness.METHODS)
+    usual = robustness.CHOICE_METHODS if options.experiment == "choice" else robustness.METHODS
+    names = tuple(options.methods or usual)
     unknown = [name for name in names if name not in known]
     if unknown:
         raise InputError(f"--methods {unknown[0]!r} is unknown; choose among {', '.join(known)}.")

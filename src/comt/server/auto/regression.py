@@ -39,6 +39,8 @@ TRUSTED_PENALTIES = np.logspace(-1, 3, 13)
 PLAIN_ODDS = 15.0
 #: share of the target's variance that the plain fit must explain to be taken seriously
 EXPLAINS = 0.25
+#: typical errors so many times smaller under a robust fit say that few rows decide the plain one
+PULLED_AWAY = 2.4
 
 
 def choose(federation: Federation, preparation: Preparation) -> Choice:
@@ -80,16 +82,18 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     error_size = float(np.median([target_variance(preparation, trusted), 1.0, variance]))
     corrections = correct(centres, folds, error_size)
     explained = max(0.0, 1.0 - believed.squared_error(plain) / max(believed.rows, 1e-12) / variance)
-    shares = _shares(centres, corrections, believed, variance, explained, error_size)
-    averaged = np.einsum("cl,clp->p", shares, corrections.theta)
     compared = compare(federation, preparation, moments, judged.weights, plain, centres, FOLDS)
+    # a few rows that pull the plain fit away from most others do not speak for them, however much they explain
+    speaks = min(1.0, explained / EXPLAINS) * min(1.0, (PULLED_AWAY / compared.robust_gain) ** 4)
+    shares = _shares(centres, corrections, believed, variance, explained, speaks, error_size)
+    averaged = np.einsum("cl,clp->p", shares, corrections.theta)
     keep = _plain_probability(
         preparation,
         compared,
         believed,
         trusted,
         plain,
-        explained,
+        speaks,
         float((shares * corrections.held_out).sum()),
         error_size,
     )
@@ -132,12 +136,12 @@ def _shares(
     believed: Moments,
     variance: float,
     explained: float,
+    speaks: float,
     error_size: float,
 ) -> Array:
     """Return the weight of every centre and pull; hopeless centres get none."""
     alone = corrections.held_out[:, -1]
     nothing = alone[0]
-    speaks = min(1.0, explained / EXPLAINS)
     families = [centre.family for centre in centres]
     log_share = np.full(alone.shape, -np.inf)
     for index, (centre, family) in enumerate(zip(centres, families, strict=True)):
@@ -168,12 +172,11 @@ def _plain_probability(
     believed: Moments,
     trusted: Moments,
     plain: Array,
-    explained: float,
+    speaks: float,
     averaged_error: float,
     error_size: float,
 ) -> float:
     """Return the probability that the believed rows are right."""
-    speaks = min(1.0, explained / EXPLAINS)
     constant = np.zeros_like(plain)
     if preparation.constant:
         constant[-1] = target_mean(preparation, believed) / preparation.constant

@@ -1,0 +1,66 @@
+"""Automatic choice against the two simple choices, cell by cell: made from ``choice.csv`` and from nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from comt.bench.automatic import Automatic
+from comt.bench.render_tables import markdown, origin
+
+SIMPLE = ["TI-only", "Buggy-only"]
+CELL = ["data", "corruption", "noise", "trusted"]
+LOST = 0.01
+
+
+def render_choice(folder: Path) -> str | None:
+    """Return the text of ``_choice.md``, or None if there are no results."""
+    path = folder / "choice.csv"
+    if not path.exists():
+        return None
+    results = pd.read_csv(path)
+    means = results.pivot_table(index=CELL, columns="method", values="score", sort=False).dropna()
+    header = ["data", "corruption", "size", "trusted rows", "CoMT (auto)", *SIMPLE, "clean oracle", "to the better one"]
+    lines = []
+    for row in means.reset_index().to_dict("records"):
+        difference = row[Automatic.name] - max(row[name] for name in SIMPLE)
+        told = f"**{difference:+.3f}**" if difference < -LOST else f"{difference:+.3f}"
+        scores = [f"{row[name]:.3f}" for name in (Automatic.name, *SIMPLE, "clean oracle")]
+        size = f"{row['noise']:g}" if row["noise"] else ""
+        lines.append([row["data"], row["corruption"], size, str(row["trusted"]), *scores, told])
+    return "\n".join([origin(results), _sentence(results), markdown(header, lines)])
+
+
+def _sentence(results: pd.DataFrame) -> str:
+    means = results.pivot_table(index=CELL, columns="method", values="score").dropna()
+    difference = means[Automatic.name] - means[SIMPLE].max(axis=1)
+    lost = difference[difference < -LOST]
+    return (
+        f"Of {len(means)} cells automatic choice loses {len(lost)} by more than {LOST} to the better of TI-only and "
+        f"Buggy-only, chosen with hindsight (worst {difference.min():+.3f}), and wins {int((difference > LOST).sum())}; "
+        "bold: lost.\n"
+    )
+
+
+def auto_against_everybody(results: pd.DataFrame) -> str:
+    """Say how automatic choice compares with the simple choices and with the best of all methods, on common seeds."""
+    own = results[results["method"] == Automatic.name]
+    if own.empty:
+        return ""
+    common = results[results["seed"].isin(own["seed"].unique())]
+    means = common.pivot_table(index=CELL, columns="method", values="score")
+    means = means[means[Automatic.name].notna()]
+    others = [name for name in means.columns if name not in (Automatic.name, "clean oracle")]
+    simple = means[Automatic.name] - means[SIMPLE].max(axis=1)
+    best = means[Automatic.name] - means[others].max(axis=1)
+    lost = simple[simple < -LOST].sort_values().rename("by").reset_index().to_dict("records")
+    worst = "; ".join(
+        f"{row['data']} {row['corruption']} with {row['trusted']} trusted rows {row['by']:+.3f}" for row in lost
+    )
+    return (
+        f"Automatic choice ({own['seed'].nunique()} seeds): of {len(means)} cells it loses {len(lost)} by more than "
+        f"{LOST} to the better of TI-only and Buggy-only{f' ({worst})' if worst else ''} and wins "
+        f"{int((simple > LOST).sum())}. It is within {LOST} of the best of all methods, chosen with hindsight per cell, in "
+        f"{int((best >= -LOST).sum())} cells and above it in {int((best > 0).sum())}.\n"
+    )
