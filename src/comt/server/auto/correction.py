@@ -17,6 +17,7 @@ from comt.server.auto.moments import Moments
 PULLS = np.append(np.logspace(-1.5, 3.5, 11), np.inf)
 #: half of the prior says: no correction
 LOG_PRIOR = np.log(np.append(np.full(len(PULLS) - 1, 0.5 / (len(PULLS) - 1)), 0.5))
+_EVEN = np.full(len(PULLS), -np.log(len(PULLS)))
 #: degrees of freedom of what is assumed about the size of errors beforehand
 PRIOR_ROWS = 2.0
 #: share of the evidence in a weight, the rest being cross-validation; below FEW rows the evidence is mostly its prior
@@ -45,7 +46,9 @@ def correct(centres: Sequence[Centre], folds: Sequence[Moments], error_size: flo
     by_validation = -0.5 * rows * np.log((error_size + held_out) / (rows + PRIOR_ROWS))
     share = EVIDENCE_SHARE if rows >= FEW else EVIDENCE_SHARE_OF_FEW
     evidence = _evidence(centres, folds, trusted, error_size)
-    return Corrections(theta, held_out, LOG_PRIOR + share * evidence + (1.0 - share) * by_validation)
+    # a model of the rows may be right as it is; that the answer is always zero is not worth half a prior
+    prior = np.stack([LOG_PRIOR if centre.theta.any() else _EVEN for centre in centres])
+    return Corrections(theta, held_out, prior + share * evidence + (1.0 - share) * by_validation)
 
 
 def folds_but(folds: Sequence[Moments], left_out: int | None) -> Moments:
