@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 .PHONY: help demo test test-slow browser lint docs bench clean
 
 help:
-	@echo "make demo       train on embedded data at five agents and compare (under 20 seconds)"
+	@echo "make demo       train on embedded data at five agents and compare (about 20 seconds)"
 	@echo "make test       the test suite (under 8 minutes)"
 	@echo "make test-slow  reports in a browser, examples and other slow tests"
 	@echo "make browser    install Debian's Chromium for them if it is missing"
