@@ -130,7 +130,7 @@ def lines(
 
     def up(y: float) -> float:
         if logarithmic:
-            share = math.log(max(y, lowest) / lowest) / (math.log(highest / lowest) or 1.0)
+            share = (math.log(max(y, lowest)) - math.log(lowest)) / ((math.log(highest) - math.log(lowest)) or 1.0)
         else:
             share = (y - lowest) / ((highest - lowest) or 1.0)
         return floor - (floor - top) * share
