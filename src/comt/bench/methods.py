@@ -132,8 +132,13 @@ def fair_candidates(
 
     ``attack`` falsifies what agents send, for the methods that combine one update per agent.
     """
+    from comt.bench.automatic import Automatic  # it builds on this module
+
     candidates = []
     for name in names:
+        if name == Automatic.name:
+            candidates.append(Candidate(name, (Automatic(),)))
+            continue
         if name in ("CoMT", "CoMT-subset"):
             candidates.append(Candidate(name, tuple(_comt_settings(name, n_rows, n_trusted))))
             continue

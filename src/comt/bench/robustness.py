@@ -15,7 +15,6 @@ import numpy as np
 
 from comt.baselines.base import AgentRows, Task
 from comt.baselines.rounds import BoostedUpdate
-from comt.bench.automatic import Automatic
 from comt.bench.methods import Candidate, fair_candidates, local_federation
 from comt.bench.store import Line, Store, run_jobs, score_methods
 from comt.datasets import CORRUPTIONS, federate, load_cpusmall, load_heart_disease, load_ijcnn1, noisy_federation
@@ -167,11 +166,7 @@ def work(job: Line) -> list[Line]:
     if job["corruption"] == "boosted_update" and data.malicious is not None:
         # boosted by the number of agents, one malicious update outweighs the mean of all
         attack = BoostedUpdate(data.malicious, float(len(data.agents)))
-    lines = []
-    if Automatic.name in names:
-        lines += score_methods(job, data, [Candidate(Automatic.name, (Automatic(),))])
-    named = [name for name in names if name != Automatic.name]
-    lines += score_methods(job, data, fair_candidates(data.task, n_rows, n_trusted, named, attack))
+    lines = score_methods(job, data, fair_candidates(data.task, n_rows, n_trusted, names, attack))
     if "Buggy-only" in names:
         clean = prepared(raw.clean())
         (plain,) = fair_candidates(data.task, n_rows, n_trusted, ["Buggy-only"])
