@@ -56,6 +56,7 @@ def seconds(federation: Federation, n_features: int, rounds: int) -> tuple[float
 
 def run(out: Path, rounds: int = 60, sizes: Sequence[tuple[int, int]] = SIZES) -> list[Path]:
     """Measure, print a table and write it."""
+    out.mkdir(parents=True, exist_ok=True)
     lines = [
         "| columns | agents | numbers per answer | plain sum | beyond it, fastest | median | largest difference |",
         "|---|---|---|---|---|---|---|",

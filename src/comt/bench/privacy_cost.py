@@ -93,6 +93,7 @@ def experiment(seeds: int) -> Iterator[tuple[int, int, float, float, float]]:
 
 def run(out: Path, seeds: int = 5) -> list[Path]:
     """Run, write the table and the figure."""
+    out.mkdir(parents=True, exist_ok=True)
     table = out / TABLE
     draft = table.with_suffix(".part")
     with open(draft, "w", encoding="utf-8", newline="") as file:
