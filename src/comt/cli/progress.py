@@ -10,6 +10,9 @@ from typing import Any
 
 from comt.progress import listening
 
+#: exchanges that automatic choice takes at most, as a rule
+AUTOMATIC_ROUNDS = 60
+
 
 class Descent:
     """How far a certificate has come from where it started to where it has to be, on a logarithmic scale.
@@ -60,10 +63,14 @@ def training_bar(tol: float, text: str = "training") -> Iterator[None]:
         def show(record: dict[str, Any]) -> None:
             nonlocal rounds
             rounds += 1
-            certificate = float(record.get("certificate", 0.0))
-            share = descent.at(certificate)
-            left = time_left(monotonic() - start, share)
-            words = f"{text}: round {rounds}, certificate {certificate:.0e} (to {tol:.0e}), {left}"
+            if "certificate" in record:
+                certificate = float(record["certificate"])
+                share = descent.at(certificate)
+                now = f"certificate {certificate:.0e} (to {tol:.0e})"
+            else:  # automatic choice has no one certificate on its way down, but a known number of exchanges
+                share = min(1.0, rounds / AUTOMATIC_ROUNDS)
+                now = "the trusted rows are choosing"
+            words = f"{text}: round {rounds}, {now}, {time_left(monotonic() - start, share)}"
             progress.update(task, completed=share, description=words)
 
         with listening(show):
