@@ -42,7 +42,8 @@ def compute(query: Query, agent: Agent) -> Answer:
     raise ProtocolError(f"agent {agent.name} does not know the question {type(query).__name__}; update its software.")
 
 
-def _zeros(query: Query) -> dict[str, Array]:
+def zeros(query: Query) -> dict[str, Array]:
+    """Return an answer of the right shapes to add to."""
     return {name: np.zeros(shape) for name, shape in query.shapes().items()}
 
 
@@ -58,7 +59,7 @@ def _fewest(counts: Array) -> int:
 
 @compute.register(Histogram)
 def _histogram(query: Histogram, agent: Agent) -> Answer:
-    counts = _zeros(query)["counts"]
+    counts = zeros(query)["counts"]
     rows = 0
     for features, targets in chain(agent.rows.blocks(), [agent.rows.trusted()]):
         rows += len(targets)
@@ -68,7 +69,7 @@ def _histogram(query: Histogram, agent: Agent) -> Answer:
 
 @compute.register(Spread)
 def _spread(query: Spread, agent: Agent) -> Answer:
-    arrays = _zeros(query)
+    arrays = zeros(query)
     rows = 0
     for features, targets in chain(agent.rows.blocks(), [agent.rows.trusted()]):
         rows += len(targets)
@@ -83,7 +84,7 @@ def _spread(query: Spread, agent: Agent) -> Answer:
 @compute.register(DualSums)
 def _dual_sums(query: DualSums, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
-    arrays = _zeros(query)
+    arrays = zeros(query)
     problems = [query.problem(float(a), float(z)) for a, z in zip(query.lambda_alpha, query.lambda_z, strict=True)]
     # only a loss of constant curvature can use XᵀX itself
     whole = query.keep is None and query.thin == 1
@@ -93,7 +94,7 @@ def _dual_sums(query: DualSums, agent: Agent) -> Answer:
         for index, problem in enumerate(problems):
             block = (features, targets)
             if query.keep is not None:
-                taken = _taken(query.keep, index, problem, features, targets)
+                taken = taken_rows(query.keep, index, problem, features, targets)
                 block = (features[taken], targets[taken])
             _add(arrays, index, row_maths.buggy_sums(problem, *block, query.r[index], query.curvature, gram))
     arrays["size_sq"] += prepared.size_sq
@@ -123,7 +124,7 @@ def _add_trusted(
 @compute.register(DirectSums)
 def _direct_sums(query: DirectSums, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
-    arrays = _zeros(query)
+    arrays = zeros(query)
     problems = [replace(query.problem(lambda_z=float(z)), repair=True) for z in query.lambda_z]
     weights = query.weights_of(agent.name)
     counts = np.zeros(len(problems))
@@ -131,7 +132,7 @@ def _direct_sums(query: DirectSums, agent: Agent) -> Answer:
         for index in np.flatnonzero(weights).tolist():
             block, problem = (features, targets), problems[index]
             if query.keep is not None:
-                taken = _taken(query.keep, index, problem, features, targets)
+                taken = taken_rows(query.keep, index, problem, features, targets)
                 block = (features[taken], targets[taken])
             sums = row_maths.buggy_sums(problem, *block, query.theta[index])
             counts[index] += len(block[1])
@@ -146,14 +147,16 @@ def _add(arrays: dict[str, Array], index: int, sums: dict[str, Any]) -> None:
         arrays[name][index] += value
 
 
-def _row_scores(by: str, model: Array, problem: TeachingProblem, features: Array, targets: Array) -> Array:
+def row_scores(by: str, model: Array, problem: TeachingProblem, features: Array, targets: Array) -> Array:
+    """Return the scores by which rows are kept: losses under θ, or |α| under r."""
     if by == "loss":
         return row_maths.losses(problem, features, targets, model)
     return np.abs(row_maths.alphas(problem, features, targets, model))
 
 
-def _taken(keep: Keep, index: int, problem: TeachingProblem, features: Array, targets: Array) -> NDArray[np.bool_]:
-    scores = _row_scores(keep.by, keep.model[index], problem, features, targets)
+def taken_rows(keep: Keep, index: int, problem: TeachingProblem, features: Array, targets: Array) -> NDArray[np.bool_]:
+    """Return which rows of a block a member of the batch keeps."""
+    scores = row_scores(keep.by, keep.model[index], problem, features, targets)
     threshold = float(keep.thresholds[index])
     return scores < threshold if keep.by == "loss" else scores >= threshold
 
@@ -162,7 +165,7 @@ def _taken(keep: Keep, index: int, problem: TeachingProblem, features: Array, ta
 def _curvature_times(query: CurvatureTimes, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
     problem = query.problem(query.lambda_alpha, query.lambda_z)
-    arrays = _zeros(query)
+    arrays = zeros(query)
     coupling = problem.coupling(query.r)
     for features, targets in prepared.blocks():
         alpha, _, weight = problem.loss.dual(features @ query.r, targets, query.lambda_alpha, coupling)
@@ -182,11 +185,11 @@ def _curvature_times(query: CurvatureTimes, agent: Agent) -> Answer:
 def _score_histogram(query: ScoreHistogram, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
     problem = query.problem(query.lambda_alpha, query.lambda_z)
-    counts = _zeros(query)["counts"]
+    counts = zeros(query)["counts"]
     weights = query.weights_of(agent.name)
     for features, targets in prepared.part(query.thin):
         for index, (model, edges) in enumerate(zip(query.model, query.edges, strict=True)):
-            scores = _row_scores(query.by, model, problem, features, targets)
+            scores = row_scores(query.by, model, problem, features, targets)
             bins = np.searchsorted(edges, scores, side="right")
             counts[index] += weights[index] * np.bincount(bins, minlength=counts.shape[1])
     return Answer({"counts": counts}, {"counts": prepared.n_rows})
@@ -196,7 +199,7 @@ def _score_histogram(query: ScoreHistogram, agent: Agent) -> Answer:
 def _subset_sum(query: SubsetSum, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
     problem = query.problem(query.lambda_alpha, query.lambda_z)
-    arrays = _zeros(query)
+    arrays = zeros(query)
     for features, targets in prepared.blocks():
         for index, (r, threshold) in enumerate(zip(query.r, query.thresholds, strict=True)):
             alpha = row_maths.alphas(problem, features, targets, r)
@@ -212,7 +215,7 @@ def _subset_sum(query: SubsetSum, agent: Agent) -> Answer:
 def _trusted_score(query: TrustedScore, agent: Agent) -> Answer:
     features, targets = agent.prepared(query.preparation).trusted
     loss = query.problem().loss
-    arrays = _zeros(query)
+    arrays = zeros(query)
     folds = trusted_folds(agent.rows, features, targets, query.n_folds) if query.n_folds else None
     for index, theta in enumerate(query.theta):
         chosen: Any = slice(None)
@@ -233,7 +236,7 @@ def _trusted_score(query: TrustedScore, agent: Agent) -> Answer:
 @compute.register(ResidualScale)
 def _residual_scale(query: ResidualScale, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
-    arrays = _zeros(query)
+    arrays = zeros(query)
     for features, targets in prepared.blocks():
         error = targets - features @ query.theta
         arrays["buggy"] += error @ error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
-from comt.agent.answers import compute
+from comt.agent.answers import compute, zeros
 from comt.agent.folds import fold_of
 from comt.preparation import CAP, Preparation
 from comt.problem import Array
@@ -53,7 +53,7 @@ def _both_signs(values: Array) -> Array:
 @compute.register(MomentsByAgent)
 def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
-    arrays = {name: np.zeros(shape) for name, shape in query.shapes().items()}
+    arrays = zeros(query)
     slot = query.slot(agent.name)
     for features, targets in prepared.blocks():
         joint, inside = _joint(features, targets), _inside(query.preparation, features)
@@ -87,7 +87,7 @@ def _statistics(query: RankCounts, index: int, features: Array, targets: Array) 
 @compute.register(RankCounts)
 def _rank_counts(query: RankCounts, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
-    arrays = {name: np.zeros(shape) for name, shape in query.shapes().items()}
+    arrays = zeros(query)
     weights = query.weights[:, query.slot(agent.name)]
     for index in np.flatnonzero(weights).tolist():
         for features, targets in prepared.blocks():
@@ -103,7 +103,7 @@ def _rank_counts(query: RankCounts, agent: Agent) -> Answer:
 @compute.register(RobustMoments)
 def _robust_moments(query: RobustMoments, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
-    arrays = {name: np.zeros(shape) for name, shape in query.shapes().items()}
+    arrays = zeros(query)
     for features, targets in prepared.part(query.thin):
         joint = _joint(features, targets)
         errors = np.abs(targets[:, None] - features @ query.theta.T) / query.limit
@@ -120,7 +120,7 @@ def _robust_moments(query: RobustMoments, agent: Agent) -> Answer:
 @compute.register(ErrorCounts)
 def _error_counts(query: ErrorCounts, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
-    counts = np.zeros(query.shapes()["counts"])
+    counts = zeros(query)["counts"]
     for features, targets in prepared.part(query.thin):
         counts += _counted(np.abs(targets[:, None] - features @ query.theta.T))
     return Answer({"counts": counts}, {"counts": prepared.n_rows})
@@ -129,17 +129,18 @@ def _error_counts(query: ErrorCounts, agent: Agent) -> Answer:
 @compute.register(NoisyLabelSums)
 def _noisy_label_sums(query: NoisyLabelSums, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
-    arrays = {name: np.zeros(shape) for name, shape in query.shapes().items()}
+    arrays = zeros(query)
     slot = query.slot(agent.name)
     weights = query.weights[:, slot]
     taking_part = np.flatnonzero(weights)
+    loss = query.problem().loss
     for features, targets in prepared.part(query.thin):
         scores = features @ query.theta[taking_part].T
         for column, index in enumerate(taking_part):
             weight, positive = abs(weights[index]), expit(scores[:, column])
             labels = targets * np.sign(weights[index])
             if query.flips is None:
-                value = _log1pexp(-labels * scores[:, column])
+                value = loss.value(scores[:, column], labels)
                 slope = positive - (labels > 0)
             else:
                 value, right = _posterior(positive, labels > 0, query.flips[index, slot])
@@ -158,10 +159,6 @@ def _noisy_label_sums(query: NoisyLabelSums, agent: Agent) -> Answer:
     return Answer(arrays, dict.fromkeys(arrays, prepared.n_rows))
 
 
-def _log1pexp(values: Array) -> Array:
-    return np.maximum(values, 0.0) + np.log1p(np.exp(-np.abs(values)))
-
-
 def _posterior(positive: Array, given: Array, flips: Array) -> tuple[Array, Array]:
     """Return −log P(given label) and P(right label is +1 | given label) under flip rates."""
     right_positive = positive * np.where(given, 1.0 - flips[0], flips[0])
@@ -174,7 +171,7 @@ def _posterior(positive: Array, given: Array, flips: Array) -> tuple[Array, Arra
 def _trusted_sums(query: TrustedSums, agent: Agent) -> Answer:
     features, targets = agent.prepared(query.preparation).trusted
     loss = query.problem().loss
-    arrays = {name: np.zeros(shape) for name, shape in query.shapes().items()}
+    arrays = zeros(query)
     scores = features @ query.theta.T
     for index, score in enumerate(scores.T):
         arrays["value"][index] += loss.value(score, targets).sum()

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from comt.agent.answers import _row_scores as row_scores
-from comt.agent.answers import _taken as taken_rows
+from comt.agent.answers import row_scores, taken_rows
 from comt.agent.folds import fold_of
 from comt.errors import GateError
 from comt.losses import get_loss
@@ -165,11 +164,16 @@ def _dual_sums(query: DualSums, agent: Agent) -> list[Cover]:
                 masks.append(mask)
             rows = _joined(masks)
         found.append(Cover(("buggy", r.tobytes()), rows))
-        kept = None
-        if query.n_folds and query.held_out is not None and query.held_out[index] >= 0:
-            kept = _folds(prepared, query.n_folds) != query.held_out[index]
-        found.append(Cover(("trusted", query.theta[index].tobytes()), kept))
+        found.append(_without_fold(query, index, prepared))
     return found
+
+
+def _without_fold(query: DualSums | DirectSums, index: int, prepared: PreparedRows) -> Cover:
+    """Return the trusted rows of one member of a batch: all, or all but the fold it leaves out."""
+    kept = None
+    if query.n_folds and query.held_out is not None and query.held_out[index] >= 0:
+        kept = _folds(prepared, query.n_folds) != query.held_out[index]
+    return Cover(("trusted", query.theta[index].tobytes()), kept)
 
 
 @covers.register(DirectSums)
@@ -189,10 +193,7 @@ def _direct_sums(query: DirectSums, agent: Agent) -> list[Cover]:
                 masks.append(mask)
             rows = _joined(masks)
         found.append(Cover(("buggy", b"direct" + theta.tobytes()), rows))
-        kept = None
-        if query.n_folds and query.held_out is not None and query.held_out[index] >= 0:
-            kept = _folds(prepared, query.n_folds) != query.held_out[index]
-        found.append(Cover(("trusted", theta.tobytes()), kept))
+        found.append(_without_fold(query, index, prepared))
     return found
 
 

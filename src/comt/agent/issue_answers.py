@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from comt.agent.answers import compute
+from comt.agent.answers import compute, zeros
 from comt.agent.suspect_copies import often
 from comt.problem import Array
 from comt.queries import RANK_BINS, Answer, ScoresByLabel, rank_edges
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @compute.register(ScoresByLabel)
 def _scores_by_label(query: ScoresByLabel, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
-    arrays = {name: np.zeros(shape) for name, shape in query.shapes().items()}
+    arrays = zeros(query)
     for features, targets in prepared.blocks():
         arrays["counts"][query.slot(agent.name)] += _counted(features @ query.theta, targets)
     features, targets = prepared.trusted

@@ -223,6 +223,7 @@ class CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc
         import pandas as pd
 
         from comt.agent.issues import issue_table
+        from comt.issue_table import IssueTable
 
         if not hasattr(self, "_agents"):
             raise InputError(
@@ -238,8 +239,6 @@ class CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc
             table["row"] = rows
             tables.append(table)
         table = pd.concat(tables, ignore_index=True)
-        from comt.issue_table import IssueTable
-
         return IssueTable(table.sort_values("score", ascending=False, kind="stable", ignore_index=True))
 
     def save(self, path: str | Path) -> None:

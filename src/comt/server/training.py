@@ -97,12 +97,13 @@ def train(
         fit_intercept=problem.intercept,
         scale_target=problem.loss_name == "squared",
     )
+    watched = Watched(federation, watch)
     if settings.teaching == "auto":
-        return _choose(federation, settings, preparation, before, watch)
-    settings, choice = _tuned(Watched(federation, watch), settings, preparation)
+        return _choose(watched, settings, preparation, before)
+    settings, choice = _tuned(watched, settings, preparation)
     problem = settings.problem
     if settings.teaching == "direct":
-        return _teach_directly(Watched(federation, watch), settings, preparation, before, choice)
+        return _teach_directly(watched, settings, preparation, before, choice)
     solver = settings.solver
     if solver == "newton" and preparation.width > MAX_MATRIX_WIDTH:
         solver = "newton-cg"
@@ -234,18 +235,15 @@ def _teach_directly(
     )
 
 
-def _choose(
-    federation: Federation, settings: Settings, preparation: Preparation, before: int, watch: Watch | None
-) -> Training:
+def _choose(federation: Federation, settings: Settings, preparation: Preparation, before: int) -> Training:
     """Let the trusted rows choose; the sums at the chosen model take one more exchange."""
     if preparation.width > MAX_MATRIX_WIDTH:
         raise InputError(
             f"teaching='auto' compares whole matrices and takes at most {MAX_MATRIX_WIDTH} columns, here are "
             f"{preparation.width}; use teaching='dual' with numbers for every lambda and solver='newton-cg'."
         )
-    choice = choose(
-        Watched(federation, watch), replace(preparation, compressed=settings.standardize), settings.problem.loss_name
-    )
+    compressing = replace(preparation, compressed=settings.standardize)
+    choice = choose(federation, compressing, settings.problem.loss_name)
     sums = sums_at(federation, choice.preparation, settings.problem, choice.theta, choice.theta)
     unknown = np.full(len(choice.theta), np.nan)
     return Training(

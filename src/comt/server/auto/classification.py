@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from comt.federation.base import Federation
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.server.auto import agents as agents_module
+from comt.server.auto.agents import ask_moments, moments_of
 from comt.server.auto.choice import Choice, Line
 from comt.server.auto.labels import BuggyLabels, LabelFit
 from comt.server.auto.laplace import Hypothesis, weigh
@@ -46,8 +46,8 @@ class _Model:
 
 def choose(federation: Federation, preparation: Preparation) -> Choice:
     """Choose a model of the prepared rows; at most about fifty exchanges, whatever the number of candidates."""
-    moments = agents_module.ask_moments(federation, preparation, "logistic")
-    everyone = total(agents_module.moments_of(moments["moments"], moments["rows"]))
+    moments = ask_moments(federation, preparation, "logistic")
+    everyone = total(moments_of(moments["moments"], moments["rows"]))
     trusted_rows = int(moments["trusted_rows"].sum())
     d, rows, count = len(preparation.center), max(everyone.rows, 1.0), len(federation.agents)
     mean = everyone.gram[:d, -1] / (rows * preparation.constant) if preparation.constant else np.zeros(d)

@@ -12,7 +12,7 @@ import numpy as np
 
 from comt.problem import Array
 from comt.server.auto.centres import Centre
-from comt.server.auto.moments import Moments
+from comt.server.auto.moments import Moments, total
 
 PULLS = np.append(np.logspace(-1.5, 3.5, 11), np.inf)
 #: half of the prior says: no correction
@@ -53,8 +53,7 @@ def correct(centres: Sequence[Centre], folds: Sequence[Moments], error_size: flo
 
 def folds_but(folds: Sequence[Moments], left_out: int | None) -> Moments:
     """Add up all folds but one."""
-    used = [fold for index, fold in enumerate(folds) if index != left_out]
-    return Moments(np.sum([fold.joint for fold in used], axis=0), sum(fold.rows for fold in used))
+    return total([fold for index, fold in enumerate(folds) if index != left_out])
 
 
 def _pulled(centres: Array, used: Moments) -> Array:

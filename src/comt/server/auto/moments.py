@@ -68,6 +68,11 @@ class Moments:
         return best
 
 
+def weighted(parts: Sequence[Moments], weights: Array) -> Moments:
+    """Add moments up, each part counted as often as its weight says."""
+    return total([part.scaled(weight) for part, weight in zip(parts, weights.tolist(), strict=True)])
+
+
 def total(parts: Sequence[Moments]) -> Moments:
     """Add moments up."""
     return Moments(np.sum([part.joint for part in parts], axis=0), sum(part.rows for part in parts))

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from comt.federation.base import Federation
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.server.auto import agents as agents_module
+from comt.server.auto.agents import ask_moments, moments_of, weigh_agents
 from comt.server.auto.centres import (
     PRIORS,
     TRIMMED_FLOOR,
@@ -25,7 +25,7 @@ from comt.server.auto.centres import (
 from comt.server.auto.choice import Choice, Line
 from comt.server.auto.correction import Corrections, correct, folds_but
 from comt.server.auto.exchangeability import Compared, compare
-from comt.server.auto.moments import Moments, total
+from comt.server.auto.moments import Moments, total, weighted
 from comt.server.auto.ranks import bayes_bound
 from comt.server.auto.rescaling import rescaled
 from comt.server.auto.trimming import trimmed_fits
@@ -45,28 +45,21 @@ PULLED_AWAY = 2.4
 
 def choose(federation: Federation, preparation: Preparation) -> Choice:
     """Choose a model of the prepared rows; about twenty exchanges, whatever the number of candidates."""
-    moments = agents_module.ask_moments(federation, preparation, n_folds=FOLDS)
+    moments = ask_moments(federation, preparation, n_folds=FOLDS)
     better = rescaled(preparation, moments)
     if better is not None:
         preparation = better
-        moments = agents_module.ask_moments(federation, preparation, n_folds=FOLDS)
-    per_agent = agents_module.moments_of(moments["moments"], moments["rows"])
-    folds = agents_module.moments_of(moments["trusted"], moments["trusted_rows"])
+        moments = ask_moments(federation, preparation, n_folds=FOLDS)
+    per_agent = moments_of(moments["moments"], moments["rows"])
+    folds = moments_of(moments["trusted"], moments["trusted_rows"])
     everyone, trusted = total(per_agent), folds_but(folds, None)
     count = len(per_agent)
     if trusted.rows == 0:
         line = Line("all unverified rows", 1.0, np.nan)
         return Choice(everyone.ridge(), preparation, (line,), 0, federation.agents, np.ones(count), plain=1.0)
-    judged = agents_module.weigh_agents(federation, preparation, per_agent, trusted.rows)
-    believed = total([part.scaled(weight) for part, weight in zip(per_agent, judged.weights, strict=True)])
-    whole = total(
-        [
-            part.scaled(weight)
-            for part, weight in zip(
-                agents_module.moments_of(moments["whole"], moments["whole_rows"]), judged.weights, strict=True
-            )
-        ]
-    )
+    judged = weigh_agents(federation, preparation, per_agent, trusted.rows)
+    believed = weighted(per_agent, judged.weights)
+    whole = weighted(moments_of(moments["whole"], moments["whole_rows"]), judged.weights)
     plain = believed.ridge()
     centres = [
         Centre("trusted rows alone", "zero", np.zeros(preparation.width)),
