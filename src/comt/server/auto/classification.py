@@ -16,6 +16,7 @@ from comt.federation.base import Federation
 from comt.preparation import Preparation
 from comt.problem import Array
 from comt.server.auto.agents import ask_moments, moments_of
+from comt.server.auto.capped import mislead
 from comt.server.auto.choice import Choice, Line
 from comt.server.auto.labels import BuggyLabels, LabelFit
 from comt.server.auto.laplace import Hypothesis, weigh
@@ -48,11 +49,15 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     """Choose a model of the prepared rows; at most about fifty exchanges, whatever the number of candidates."""
     moments = ask_moments(federation, preparation, "logistic")
     everyone = total(moments_of(moments["moments"], moments["rows"]))
+    whole = total(moments_of(moments["whole"], moments["whole_rows"]))
+    without_capped = mislead(preparation, everyone, whole)
+    if without_capped:
+        everyone = whole
     trusted_rows = int(moments["trusted_rows"].sum())
     d, rows, count = len(preparation.center), max(everyone.rows, 1.0), len(federation.agents)
     mean = everyone.gram[:d, -1] / (rows * preparation.constant) if preparation.constant else np.zeros(d)
     spread = everyone.gram[:d, :d] / rows - np.outer(mean, mean)
-    labels = BuggyLabels(federation, preparation, max(1, int(np.ceil(rows / SAMPLE))))
+    labels = BuggyLabels(federation, preparation, max(1, int(np.ceil(rows / SAMPLE))), whole=without_capped)
     together, *own = labels.fits(np.vstack([np.ones(count), np.eye(count)]))
     if trusted_rows == 0:
         line = Line("all unverified rows", 1.0, np.nan)

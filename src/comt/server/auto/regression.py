@@ -13,6 +13,7 @@ from comt.federation.base import Federation
 from comt.preparation import Preparation
 from comt.problem import Array
 from comt.server.auto.agents import ask_moments, moments_of, weigh_agents
+from comt.server.auto.capped import mislead
 from comt.server.auto.centres import (
     PRIORS,
     TRIMMED_FLOOR,
@@ -24,6 +25,7 @@ from comt.server.auto.centres import (
 )
 from comt.server.auto.choice import Choice, Line
 from comt.server.auto.correction import Corrections, correct, folds_but
+from comt.server.auto.either_sign import either_sign
 from comt.server.auto.exchangeability import Compared, compare
 from comt.server.auto.moments import Moments, total, weighted
 from comt.server.auto.ranks import bayes_bound
@@ -51,6 +53,11 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         preparation = better
         moments = ask_moments(federation, preparation, n_folds=FOLDS)
     per_agent = moments_of(moments["moments"], moments["rows"])
+    uncapped = moments_of(moments["whole"], moments["whole_rows"])
+    all_rows = total(per_agent)
+    without_capped = mislead(preparation, all_rows, total(uncapped))
+    if without_capped:
+        per_agent = uncapped
     folds = moments_of(moments["trusted"], moments["trusted_rows"])
     everyone, trusted = total(per_agent), folds_but(folds, None)
     count = len(per_agent)
@@ -59,7 +66,7 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         return Choice(everyone.ridge(), preparation, (line,), 0, federation.agents, np.ones(count), plain=1.0)
     judged = weigh_agents(federation, preparation, per_agent, trusted.rows)
     believed = weighted(per_agent, judged.weights)
-    whole = weighted(moments_of(moments["whole"], moments["whole_rows"]), judged.weights)
+    whole = weighted(uncapped, judged.weights)
     plain = believed.ridge()
     centres = [
         Centre("trusted rows alone", "zero", np.zeros(preparation.width)),
@@ -70,12 +77,17 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     if whole.rows < believed.rows:
         centres.append(Centre("unverified rows without far-out values", "whole", whole.ridge()))
         centres += noise_centres(preparation, whole, trusted, "whole")
-    centres += _trimmed(federation, preparation, everyone, folds)
+    thin = max(1, int(np.ceil(everyone.rows / SAMPLE)))
+    robust = _trimmed(federation, preparation, everyone, folds, thin)
+    starts = [everyone.ridge(), trusted.ridge(TRUSTED_PENALTIES), *(centre.theta for centre in robust)]
+    centres += either_sign(federation, preparation, all_rows, starts, robust, thin)
     variance = target_variance(preparation, everyone)
     error_size = float(np.median([target_variance(preparation, trusted), 1.0, variance]))
     corrections = correct(centres, folds, error_size)
     explained = max(0.0, 1.0 - believed.squared_error(plain) / max(believed.rows, 1e-12) / variance)
-    compared = compare(federation, preparation, moments, judged.weights, plain, centres, FOLDS)
+    compared = compare(
+        federation, preparation, moments, judged.weights, plain, centres, FOLDS, count_capped=not without_capped
+    )
     # a few rows that pull the plain fit away from most others do not speak for them, however much they explain
     speaks = min(1.0, explained / EXPLAINS) * min(1.0, (PULLED_AWAY / compared.robust_gain) ** 4)
     shares = _shares(centres, corrections, believed, variance, explained, speaks, error_size)
@@ -103,13 +115,14 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     )
 
 
-def _trimmed(federation: Federation, preparation: Preparation, everyone: Moments, folds: list[Moments]) -> list[Centre]:
+def _trimmed(
+    federation: Federation, preparation: Preparation, everyone: Moments, folds: list[Moments], thin: int
+) -> list[Centre]:
     """Return robust fits started from all rows and from trusted rows, these also without each fold."""
     used = [folds_but(folds, left_out) for left_out in (None, *range(len(folds)))]
     from_trusted = [part.ridge(TRUSTED_PENALTIES) for part in used]
     starts = [everyone.ridge()] * len(KEPT_FROM_ALL) + from_trusted * len(KEPT_FROM_TRUSTED)
     kept = [*KEPT_FROM_ALL, *np.repeat(KEPT_FROM_TRUSTED, len(used))]
-    thin = max(1, int(np.ceil(everyone.rows / SAMPLE)))
     fits = trimmed_fits(federation, preparation, np.stack(starts), np.array(kept), thin)
     centres = [
         Centre(f"the {share:.0%} of rows that fit best", "trimmed", fit)
@@ -143,7 +156,7 @@ def _shares(
             limit = 4.0 * nothing
         if alone[index] > limit:
             continue
-        prior = PRIORS[family] / families.count(family)
+        prior = centre.weight * PRIORS[family] / families.count(family)
         if family == "zero":
             prior += ZERO_INSTEAD * (1.0 - speaks)
         elif family == "trimmed":
@@ -151,7 +164,7 @@ def _shares(
             own = 1.0 - believed.squared_error(centre.theta) / max(believed.rows, 1e-12) / variance
             ratio = own / explained if explained > 0 else 1.0
             prior *= 1.0 - speaks * (1.0 - min(1.0, max(ratio, TRIMMED_FLOOR)))
-        elif family != "whole":
+        elif family not in ("whole", "either sign"):
             prior *= speaks
         log_share[index] = np.log(max(prior, 1e-12))
     log_shares = log_share[:, None] + corrections.log_weight
