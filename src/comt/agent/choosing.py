@@ -50,8 +50,7 @@ def _inside(preparation: Preparation, features: Array) -> Array:
 
 def whole_rows(preparation: Preparation, features: Array) -> NDArray[np.bool_]:
     """Return which rows have no capped cell."""
-    whole: NDArray[np.bool_] = (np.abs(_inside(preparation, features)) < CAP).all(axis=1)
-    return whole
+    return np.asarray((np.abs(_inside(preparation, features)) < CAP).all(axis=1))
 
 
 def _both_signs(values: Array) -> Array:

@@ -20,7 +20,7 @@ FAR, WIDE = 0.5, 1.5
 
 
 def mislead(preparation: Preparation, everyone: Moments, whole: Moments) -> bool:
-    """Tell whether rows with a capped cell are wrong: ordinary targets, predicted by the others' model worse than by a mean."""
+    """Tell whether rows with a capped cell are wrong: ordinary targets, but predicted worse than by a constant."""
     capped = Moments(everyone.joint - whole.joint, everyone.rows - whole.rows)
     if capped.rows < JUDGED or whole.rows < LEFT_PER_COLUMN * preparation.width:
         return False

@@ -12,8 +12,13 @@ from comt.server.auto.moments import Moments
 
 #: prior weight of a family of centres (shared by its members); "zero" with a correction is trusted-only
 PRIORS = {
-    **{"believed agents": 3.0, "noise": 1.5, "all rows": 1.0, "zero": 0.5, "trimmed": 0.5, "whole": 0.25},
-    "either sign": 1.0,
+    "believed agents": 3.0,
+    "noise": 1.5,
+    "all rows": 1.0,
+    "either sign": 3.0,
+    "zero": 0.5,
+    "trimmed": 0.5,
+    "whole": 0.25,
 }
 #: what the prior of "zero" gains where the buggy rows explain nothing
 ZERO_INSTEAD = 2.5

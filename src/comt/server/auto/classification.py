@@ -32,7 +32,7 @@ CORRECTED = 3
 #: expected slope of trusted log-odds per standard deviation of a reliable score, its spread, and the intercept's
 SLOPE, SLOPE_SD, INTERCEPT_SD = 1.5, 0.7, 2.5
 #: probability that all labels are reversed: labels that follow the features well are hardly the wrong way round
-REVERSED_CLEAR, REVERSED_VAGUE, CLEAR = 0.01, 0.1, 0.05
+REVERSED_CLEAR, REVERSED_VAGUE, CLEAR = 0.01, 0.2, 0.05
 
 
 @dataclass(frozen=True)

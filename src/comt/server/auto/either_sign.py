@@ -51,7 +51,7 @@ def either_sign(
     totals = _ask(federation, preparation, theta, noise, share, thin)
     for _ in range(STEPS):
         before = totals["value"]
-        theta = np.linalg.solve(shrunk, thin * totals["cross"].T).T
+        theta = np.asarray(np.linalg.solve(shrunk, thin * totals["cross"].T).T, dtype=np.float64)
         left = moments.target_sq - 2.0 * thin * (theta * totals["cross"]).sum(axis=1)
         left += np.einsum("bi,ij,bj->b", theta, moments.gram, theta)
         noise = np.maximum(left, LEAST_NOISE * moments.target_sq) / rows
@@ -67,13 +67,17 @@ def either_sign(
         return list(rivals)
     mostly = theta[best] if kept >= 0.5 else -theta[best]
     kept = max(kept, 1.0 - kept)
-    ahead = thin * (float(totals["value"][best]) - _explained(federation, preparation, rivals, thin))
+    ahead = np.zeros(0)
+    if rivals:
+        ahead = thin * (float(totals["value"][best]) - _explained(federation, preparation, rivals, thin))
     own = float(np.exp(np.clip(ahead.min(initial=0.0), -MOST, 0.0)))
     theirs = np.exp(-np.clip(ahead, 0.0, MOST)).tolist()
     return [
         *(replace(rival, weight=rival.weight * factor) for rival, factor in zip(rivals, theirs, strict=True)),
         Centre("unverified rows, targets of either sign", "either sign", mostly, weight=2.0 * own * kept),
-        Centre("unverified rows, targets of either sign, negated", "either sign", -mostly, weight=2.0 * own * (1.0 - kept)),
+        Centre(
+            "unverified rows, targets of either sign, negated", "either sign", -mostly, weight=2.0 * own * (1.0 - kept)
+        ),
     ]
 
 
@@ -115,7 +119,5 @@ def _ask(
     federation: Federation, preparation: Preparation, theta: Array, noise: Array, share: Array, thin: int
 ) -> Totals:
     return federation.sum(
-        EitherSignSums(
-            loss_name="squared", preparation=preparation, theta=theta, noise=noise, share=share, thin=thin
-        )
+        EitherSignSums(loss_name="squared", preparation=preparation, theta=theta, noise=noise, share=share, thin=thin)
     )
