@@ -241,9 +241,11 @@ def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> list[Cover]:
     prepared = agent.prepared(query.preparation)
     key = query.preparation.fingerprint.encode()
     width = len(query.preparation.center)
-    whole: list[Rows] = [np.asarray((np.abs(x[:, :width]) < CAP).all(axis=1)) for x, _ in prepared.blocks()]
     folds = _folds(prepared, query.n_folds)
-    found = [Cover(("buggy", key), None), Cover(("buggy", key), _joined(whole))]
+    found = [Cover(("buggy", key), None)]
+    if query.whole:
+        whole: list[Rows] = [np.asarray((np.abs(x[:, :width]) < CAP).all(axis=1)) for x, _ in prepared.blocks()]
+        found.append(Cover(("buggy", key), _joined(whole)))
     return found + [Cover(("trusted", key), folds == fold) for fold in range(query.n_folds)]
 
 
