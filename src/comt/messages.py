@@ -69,6 +69,8 @@ class Joined:
     version: str
     columns: tuple[str, ...] = ()
     labels: tuple[Label, ...] = ()
+    #: whether it answers questions whose sum shows every site by itself, however few rows they sum
+    by_agent: bool = False
     refusal: str = ""
 
 

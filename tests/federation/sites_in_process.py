@@ -10,7 +10,7 @@ import pandas as pd
 from comt import messages, wire
 from comt.agent.site_config import SiteConfig
 from comt.agent.site_service import SiteService
-from comt.federation.remote import Replies
+from comt.federation.transport import Replies
 from comt.masking.identity import KeyIdentity, KnownKeys
 from comt.messages import Envelope, Reply
 

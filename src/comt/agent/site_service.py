@@ -120,7 +120,9 @@ class SiteService:
             raise InputError(f"the target '{config.target}' holds more than the two labels of a classification.")
         labels = tuple(sorted(rows.labels)) if message.task == "classification" else ()
         self._note(f"joined training {message.training} ({message.task})")
-        return Joined(site=self.name, version=__version__, columns=rows.names, labels=labels)
+        policy = self._agent.gate.policy
+        by_agent = policy.by_agent and policy.min_rows <= 1
+        return Joined(site=self.name, version=__version__, columns=rows.names, labels=labels, by_agent=by_agent)
 
     def _open(self, config: SiteConfig, columns: tuple[str, ...] | None) -> Agent:
         rows = open_rows(config, columns)

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from comt import __version__
-from comt.errors import ComtError, FederationError, SiteLeftError
+from comt.errors import ComtError, FederationError, RefusedError, SiteLeftError
 from comt.federation.journal import Journal
-from comt.federation.remote import RemoteFederation, Transport
+from comt.federation.remote import RemoteFederation
+from comt.federation.transport import Transport
 from comt.losses import LossName
 from comt.messages import Finish, Task
 from comt.model_file import TaughtModel
@@ -135,11 +136,19 @@ def run(transport: Transport, request: Request, journal: Journal, progress: Prog
         progress("attempt", sites=federation.agents, left=federation.left, masked=federation.masked)
         try:
             federation.begin()
-            training = train(federation, settings, watch=lambda record: progress("solver", **record))
+            training = train(
+                federation,
+                settings,
+                by_agent=federation.by_agent,
+                watch=lambda record: progress("solver", **record),
+            )
             size = _residual_size(federation, training) if request.task == "regression" else 1.0
             break
         except SiteLeftError as lost:
             progress("left", sites=lost.reasons)
+        except RefusedError as refusal:  # a question without which there is no training
+            federation.leave(refusal.reasons)
+            progress("left", sites=refusal.reasons)
     model = _model(request, federation, training)
     outcome = Outcome(training, model, federation, size, time.monotonic() - started)
     outcome.not_informed = federation.tell(
