@@ -49,7 +49,24 @@ def unfit(
     if columns is not None and set(answer.columns) != set(columns):
         differing = sorted(set(answer.columns) ^ set(columns))
         return f"has other columns than the federation (differing: {', '.join(map(ascii, differing[:5]))})"
+    return _other_kind(answer, joined)
+
+
+def _other_kind(answer: messages.Joined, joined: Mapping[str, messages.Joined]) -> str:
+    """Say which column holds numbers here and categories at the sites that joined before."""
+    kinds: dict[str, str] = {}
+    for other in joined.values():
+        kinds = _kinds(other) | kinds
+    for name, kind in _kinds(answer).items():
+        if kinds.get(name, kind) != kind:
+            words = {"number": "numbers", "category": "categories"}
+            return f"holds {words[kind]} in column {name!a} where the others hold {words[kinds[name]]}"
     return ""
+
+
+def _kinds(answer: messages.Joined) -> dict[str, str]:
+    told = () if answer.declaration is None else answer.declaration.columns
+    return {column.name: column.kind for column in told if column.kind != "empty"}
 
 
 def wrong(query: Query, reply: messages.Reply, site: str, envelope: messages.Envelope) -> str:

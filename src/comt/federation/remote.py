@@ -8,6 +8,7 @@ the others. So no total ever mixes sums of different sets of sites. A question t
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,8 @@ from dataclasses import replace
 from typing import Any
 
 from comt import messages, wire
-from comt.errors import ComtError, FederationError, InputError, RefusedError, SiteLeftError
+from comt.declaration import MIN_COUNT, Declaration, Declare
+from comt.errors import ComtError, FederationError, InputError, ProtocolError, RefusedError, SiteLeftError
 from comt.federation import reasons
 from comt.federation.journal import Journal
 from comt.federation.masked import MaskedFederation
@@ -23,6 +25,7 @@ from comt.federation.transport import Kind, Line, Traffic, Transport
 from comt.masking.messages import MESSAGES as MASKING
 from comt.masking.messages import Refused
 from comt.queries import ProximalStep, Query, Totals
+from comt.schema import Schema
 
 #: with fewer sites masks hide nothing: each of two can subtract its own part
 MASKED_FROM = 3
@@ -46,7 +49,9 @@ class RemoteFederation:
     journal:
         Where totals are kept before they are used.
     columns:
-        The feature columns, in order; None: those of the first site that joins.
+        The columns of all tables, in order; None: those of the first site that joins.
+    min_count:
+        A level of a category may be named from so many rows on.
     masked:
         Whether sums are formed under masks, so that no site's own answer can be seen here. None: from three sites on.
     """
@@ -61,6 +66,7 @@ class RemoteFederation:
         join_seconds: float = 300.0,
         journal: Journal | None = None,
         columns: tuple[str, ...] | None = None,
+        min_count: int = MIN_COUNT,
         masked: bool | None = None,
     ) -> None:
         self._want_masks = masked
@@ -68,7 +74,8 @@ class RemoteFederation:
         self._line, self.training, self._task = Line(transport), training, task
         self._seconds, self._join_seconds = seconds, join_seconds
         self._journal = journal or Journal(None)
-        self._columns = columns
+        self._columns, self.min_count = columns, min_count
+        self._schema: Schema | None = None
         self._present: tuple[str, ...] = ()
         self._joined: dict[str, messages.Joined] = {}
         self._refused: dict[str, str] = {}
@@ -102,7 +109,9 @@ class RemoteFederation:
         for site in set(asked) - set(self._line.sites):
             self.left[site] = "is not connected"
         joined: dict[str, messages.Joined] = {}
-        message = messages.Join(training=self.training, task=self._task, seconds=self._join_seconds)
+        message = messages.Join(
+            training=self.training, task=self._task, min_count=self.min_count, seconds=self._join_seconds
+        )
         for site, answer in self._exchange([s for s in asked if s not in self.left], message, messages.Joined).items():
             reason = reasons.unfit(answer, site, joined, self._columns)
             if reason:
@@ -120,7 +129,7 @@ class RemoteFederation:
         return all(self._joined[site].by_agent for site in self._present)
 
     def begin(self) -> None:
-        """Start an attempt with the sites present: agree on columns and labels."""
+        """Start an attempt with the sites present: agree on labels, and be ready for sums over their tables."""
         if not self._present:
             told = "; ".join(f"site {site} {reason}" for site, reason in sorted(self.left.items()))
             raise FederationError(f"no site takes part ({told or 'none is connected'}); start the sites, then train.")
@@ -131,20 +140,46 @@ class RemoteFederation:
             self._journal.begin(self._present, self.left, self._rounds)
         else:
             self._rounds = known.start
-        self._position, self._admm = 0, {}
+        self._position, self._admm, self._schema = 0, {}, None
         message = messages.Begin(
             training=self.training,
-            columns=self._columns,
             classes=self.classes,
             participants=self._present,
             seconds=self._join_seconds,
         )
-        replies = self._exchange(self._present, message, messages.Joined)
-        self._drop({s: reasons.refusal(a.refusal) for s, a in replies.items() if a.refusal} | self._missing(replies))
+        self._inform(message)
         self._masks = None
         if self.masked:
             # a name of its own: sites answer no round of a training twice
             self._masks = MaskedFederation(_Channel(self), training=f"{self.training}-{secrets.token_hex(4)}")
+
+    def declarations(self, question: Declare) -> list[Declaration]:
+        """Return what the sites present said about their tables when they joined, columns in the federation's order."""
+        del question  # it was asked with the invitation to join
+        assert self._columns is not None
+        place = {name: index for index, name in enumerate(self._columns)}
+        told = [self._joined[site].declaration for site in self._present]
+        return [
+            replace(declaration, columns=tuple(sorted(declaration.columns, key=lambda column: place[column.name])))
+            for declaration in told
+            if declaration is not None
+        ]
+
+    @property
+    def target(self) -> str:
+        """What the first site calls the column that is predicted."""
+        return self._joined[self._present[0]].target
+
+    def use_schema(self, schema: Schema) -> None:
+        """Tell the sites how columns become features; from here on sums are about these."""
+        text = json.dumps(schema.to_json(), ensure_ascii=False)
+        self._inform(messages.Agreed(training=self.training, schema=text, seconds=self._join_seconds))
+        self._schema = schema
+
+    def _inform(self, message: messages.Begin | messages.Agreed) -> None:
+        """Tell every site something that it has to accept."""
+        replies = self._exchange(self._present, message, messages.Joined)
+        self._drop({s: reasons.refusal(a.refusal) for s, a in replies.items() if a.refusal} | self._missing(replies))
 
     @property
     def masked(self) -> bool:
@@ -179,9 +214,10 @@ class RemoteFederation:
     # the three verbs
 
     def declare(self) -> tuple[str, ...]:
-        """Return the columns on which the sites have agreed."""
-        assert self._columns is not None
-        return self._columns
+        """Return the features on which the sites have agreed."""
+        if self._schema is None:
+            raise ProtocolError("the sites have not agreed on how columns become features; call use_schema first.")
+        return self._schema.features
 
     def sum(self, query: Query) -> Totals:
         """Ask all sites and return the sum of their answers, or take it from the journal."""
