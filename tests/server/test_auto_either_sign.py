@@ -115,9 +115,7 @@ def test_rare_rows_with_targets_of_their_own_are_believed():
     compressed = Preparation(PREPARATION.center, PREPARATION.scale, constant=10.0, compressed=True)
     for cells, said, expected in ((wrong, targets, True), (rare, own, False), (features, targets, False)):
         with federation(cells, said).open() as run:
-            answer = run.sum(
-                MomentsByAgent(loss_name="squared", preparation=compressed, agents=run.agents, n_folds=1)
-            )
+            answer = run.sum(MomentsByAgent(loss_name="squared", preparation=compressed, agents=run.agents, n_folds=1))
         everyone = Moments(answer["moments"].sum(axis=0), float(answer["rows"].sum()))
         whole = Moments(answer["whole"].sum(axis=0), float(answer["whole_rows"].sum()))
         assert mislead(compressed, everyone, whole) is expected

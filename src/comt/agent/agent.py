@@ -24,7 +24,7 @@ from comt.errors import GateError, InputError
 from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
 from comt.queries import Answer, Query
-from comt.schema import as_text
+from comt.schema import Schema, as_text
 
 
 class Agent:
@@ -161,6 +161,12 @@ class Agent:
                     )
                 )
             return declaration
+
+    def use_schema(self, schema: Schema) -> None:
+        """Read the table as the federation agreed to; what too few of its rows share stays inside."""
+        with self._lock:
+            table_of(self).use_schema(schema, self.gate.min_rows)
+            self._prepared = None
 
     def prepared(self, preparation: Preparation) -> PreparedRows:
         """Return the rows under a preparation; the latest one is kept."""

@@ -66,9 +66,10 @@ def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> Answer:
         joint, inside = _joint(features, targets), _inside(query.preparation, features)
         moments = joint.T @ joint
         arrays["moments"][slot] += moments
-        capped = ~whole_rows(query.preparation, features)
-        arrays["whole"][slot] += moments - joint[capped].T @ joint[capped] if capped.any() else moments
-        arrays["whole_rows"][slot] += len(targets) - np.count_nonzero(capped)
+        if query.whole:
+            capped = ~whole_rows(query.preparation, features)
+            arrays["whole"][slot] += moments - joint[capped].T @ joint[capped] if capped.any() else moments
+            arrays["whole_rows"][slot] += len(targets) - np.count_nonzero(capped)
         arrays["columns"][slot] += _counted(_both_signs(_joint(inside, targets)))
     arrays["rows"][slot] += prepared.n_rows
     features, targets = prepared.trusted
@@ -78,7 +79,8 @@ def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> Answer:
         joint = _joint(features, targets)[folds == fold]
         arrays["trusted"][fold] += joint.T @ joint
         arrays["trusted_rows"][fold] += len(joint)
-    arrays["trusted_whole_rows"] += np.count_nonzero(whole_rows(query.preparation, features))
+    if query.whole:
+        arrays["trusted_whole_rows"] += np.count_nonzero(whole_rows(query.preparation, features))
     arrays["trusted_columns"] += _counted(_both_signs(_joint(inside, targets)))
     trusted = int(arrays["trusted_rows"][arrays["trusted_rows"] > 0].min(initial=len(targets)))
     return Answer(arrays, {name: trusted if name.startswith("trusted") else prepared.n_rows for name in arrays})

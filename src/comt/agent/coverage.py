@@ -241,9 +241,11 @@ def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> list[Cover]:
     """All rows, those without a capped cell, and the folds of the trusted rows: moments know no model."""
     prepared = agent.prepared(query.preparation)
     key = query.preparation.fingerprint.encode()
-    whole = [whole_rows(query.preparation, x) for x, _ in prepared.blocks()]
     folds = _folds(prepared, query.n_folds)
-    found = [Cover(("buggy", key), None), Cover(("buggy", key), _joined(whole))]
+    found = [Cover(("buggy", key), None)]
+    if query.whole:
+        whole = _joined([whole_rows(query.preparation, features) for features, _ in prepared.blocks()])
+        found.append(Cover(("buggy", key), whole))
     return found + [Cover(("trusted", key), folds == fold) for fold in range(query.n_folds)]
 
 

@@ -15,7 +15,8 @@ from scipy.special import logsumexp
 from comt.federation.base import Federation
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.server.auto.agents import ask_moments, moments_of
+from comt.server.auto.agents import moments_of
+from comt.server.auto.asking import ask_about_labels
 from comt.server.auto.capped import mislead
 from comt.server.auto.choice import Choice, Line
 from comt.server.auto.labels import BuggyLabels, LabelFit
@@ -47,7 +48,7 @@ class _Model:
 
 def choose(federation: Federation, preparation: Preparation) -> Choice:
     """Choose a model of the prepared rows; at most about fifty exchanges, whatever the number of candidates."""
-    moments = ask_moments(federation, preparation, "logistic")
+    moments = ask_about_labels(federation, preparation)
     everyone = total(moments_of(moments["moments"], moments["rows"]))
     whole = total(moments_of(moments["whole"], moments["whole_rows"]))
     without_capped = mislead(preparation, everyone, whole)

@@ -82,7 +82,7 @@ def compare(
     }
     p = combine(np.append(under_model, list(parts.values())))
     typical = quantiles(ranks["buggy"][:first_held_out, ABSOLUTE_ERROR], 0.5)
-    gain = float(typical[0] / max(float(typical[len(towards) :].min(initial=np.inf)), 1e-9))
+    gain = float(typical[0] / max(float(typical[len(towards) :].min()), 1e-9)) if robust else 1.0
     return Compared(p, {"errors under the plain model": combine(under_model), **parts}, gain)
 
 
