@@ -10,10 +10,10 @@ from scipy.special import expit
 
 from comt.agent.answers import compute, zeros
 from comt.agent.folds import fold_of
+from comt.agent.rank_bins import counted
 from comt.preparation import CAP, Preparation
 from comt.problem import Array
 from comt.queries import (
-    RANK_BINS,
     Answer,
     EitherSignSums,
     ErrorCounts,
@@ -22,21 +22,10 @@ from comt.queries import (
     RankCounts,
     RobustMoments,
     TrustedSums,
-    rank_edges,
 )
 
 if TYPE_CHECKING:
     from comt.agent.agent import Agent
-
-_EDGES = rank_edges()
-
-
-def _counted(values: Array) -> Array:
-    """Count each column of values on the grid of ranks; returns (columns, bins)."""
-    bins = np.searchsorted(_EDGES, values, side="right")
-    bins += RANK_BINS * np.arange(values.shape[1])
-    counts = np.bincount(bins.ravel(), minlength=RANK_BINS * values.shape[1])
-    return counts.reshape(values.shape[1], RANK_BINS).astype(np.float64)
 
 
 def _joint(features: Array, targets: Array) -> Array:
@@ -70,7 +59,7 @@ def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> Answer:
             capped = ~whole_rows(query.preparation, features)
             arrays["whole"][slot] += moments - joint[capped].T @ joint[capped] if capped.any() else moments
             arrays["whole_rows"][slot] += len(targets) - np.count_nonzero(capped)
-        arrays["columns"][slot] += _counted(_both_signs(_joint(inside, targets)))
+        arrays["columns"][slot] += counted(_both_signs(_joint(inside, targets)))
     arrays["rows"][slot] += prepared.n_rows
     features, targets = prepared.trusted
     inside = _inside(query.preparation, features)
@@ -81,7 +70,7 @@ def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> Answer:
         arrays["trusted_rows"][fold] += len(joint)
     if query.whole:
         arrays["trusted_whole_rows"] += np.count_nonzero(whole_rows(query.preparation, features))
-    arrays["trusted_columns"] += _counted(_both_signs(_joint(inside, targets)))
+    arrays["trusted_columns"] += counted(_both_signs(_joint(inside, targets)))
     trusted = int(arrays["trusted_rows"][arrays["trusted_rows"] > 0].min(initial=len(targets)))
     return Answer(arrays, {name: trusted if name.startswith("trusted") else prepared.n_rows for name in arrays})
 
@@ -100,12 +89,12 @@ def _rank_counts(query: RankCounts, agent: Agent) -> Answer:
     weights = query.weights[:, query.slot(agent.name)]
     for index in np.flatnonzero(weights).tolist():
         for features, targets in prepared.blocks():
-            arrays["buggy"][index] += weights[index] * _counted(_statistics(query, index, features, targets))
+            arrays["buggy"][index] += weights[index] * counted(_statistics(query, index, features, targets))
     features, targets = prepared.trusted
     folds = fold_of(features, targets, query.n_folds)
     for index, fold in enumerate(query.fold):
         chosen = folds == fold if fold >= 0 else slice(None)
-        arrays["trusted"][index] += _counted(_statistics(query, index, features[chosen], targets[chosen]))
+        arrays["trusted"][index] += counted(_statistics(query, index, features[chosen], targets[chosen]))
     return Answer(arrays, {"buggy": prepared.n_rows, "trusted": len(prepared.trusted[1])})
 
 
@@ -131,7 +120,7 @@ def _error_counts(query: ErrorCounts, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
     counts = zeros(query)["counts"]
     for features, targets in prepared.part(query.thin):
-        counts += _counted(np.abs(targets[:, None] - features @ query.theta.T))
+        counts += counted(np.abs(targets[:, None] - features @ query.theta.T))
     return Answer({"counts": counts}, {"counts": prepared.n_rows})
 
 
