@@ -155,6 +155,9 @@ def _weighed(
         for sign, probability in ((1.0, 1.0 - model.reversed), (-1.0, model.reversed)):
             name = model.name if sign > 0 else f"{model.name}, all labels reversed"
             expected = sign * SLOPE * np.sqrt(model.reliability) * unit
+            if sign < 0 and preparation.constant:
+                # trusted rows of one class must not speak for reversed labels only because one class was mislabelled
+                expected[-1] = 0.0
             log_prior = float(np.log(0.5 * model.prior * probability))
             known = np.hstack([SLOPE_SD * unit[:, None], intercept, unsure])
             hypotheses.append(Hypothesis(name, expected, known, log_prior))
