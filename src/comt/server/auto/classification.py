@@ -120,7 +120,7 @@ def _models(
     sure = models[-1]
     longer = float(theta @ theta) / max(float(sure.theta @ sure.theta), 1e-12)
     name = "unverified rows with flip rates per agent"
-    models.append(_Model(name, theta, longer * sure.covariance, sure.reliability, 0.6, some_reversed))
+    models.append(_Model(name, theta, longer * sure.covariance, sure.reliability, 0.25, some_reversed))
     if len(own) > 1:
         models += [
             _Model(
