@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from sites_in_process import FIXED, SitesInProcess, agents_of, open_sites, settings, site_files
 
 from comt import CoMTClassifier, CoMTRegressor, load, messages, wire
@@ -271,6 +272,17 @@ def test_nothing_but_sums_is_in_the_checkpoint_and_in_the_folder(tmp_path):
     assert (folder / "checkpoint.bin").stat().st_mode & 0o077 == 0
 
 
+def check_scores(issues, path, outcome):
+    """Scores are 1 − the false discovery rate of the residuals; from the file and the model, by SciPy."""
+    rows = pd.read_csv(path).iloc[issues["row"]]
+    errors = rows["y"] - outcome.model.predict(rows)
+    sigma = outcome.residual_size * outcome.model.preparation.target_scale
+    rates = stats.false_discovery_control(2.0 * stats.norm.sf(np.abs(errors) / sigma))
+    np.testing.assert_allclose(issues["score"], 1.0 - rates, rtol=0, atol=1e-9)
+    assert (issues["flagged"] == (rates <= 0.2)).all()
+    assert (issues["flagged"] & (issues["row"] >= 96)).sum() >= 15  # of 24 negated targets, some of them near zero
+
+
 def test_every_site_gets_its_own_issues_and_its_ledger(tmp_path):
     paths = site_files(tmp_path, 3)
     outcome = train(SitesInProcess(open_sites(tmp_path, paths)), request(lambda_trusted=100.0))
@@ -281,6 +293,7 @@ def test_every_site_gets_its_own_issues_and_its_ledger(tmp_path):
         assert table["score"].is_monotonic_decreasing
         # the last 24 rows of every file have their targets negated
         assert (table["row"][:15] >= 96).all()
+        check_scores(table, paths[name], outcome)
         assert (folder / TRAINING / "issues.csv").stat().st_mode & 0o077 == 0
         np.testing.assert_array_equal(load(folder / TRAINING / "model.json").coef, outcome.model.coef)
         lines = read_lines(folder / "ledger.jsonl")
