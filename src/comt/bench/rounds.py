@@ -71,6 +71,6 @@ def _print(training: Path, result: dict[str, Any], masked: bool) -> None:
     print(
         f"{len(result['sites'])} sites, {'under masks' if masked else 'without masks'}: {len(seconds)} rounds, median "
         f"{middle:.0f} ms ({verdict} {1000 * LIMIT:.0f} ms), the fastest tenth within {fastest:.0f} ms, 95 % within "
-        f"{most:.0f} ms; {result['bytes_received'] / 1e6 / len(seconds):.2f} MB received per round; load {os.getloadavg()[0]:.1f} "
-        f"on {os.cpu_count()} cores."
+        f"{most:.0f} ms; {result['bytes_received'] / 1e6 / len(seconds):.2f} MB received per round; "
+        f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."
     )
