@@ -18,7 +18,7 @@ from comt.agent.gate import Gate, Weight
 from comt.agent.ledger import Entry, Ledger
 from comt.agent.noise import Accountant, ClippedPreparation, add_noise
 from comt.agent.policy import Policy
-from comt.agent.sampling import FewerTrusted
+from comt.agent.sampling import FewerTrusted, SampledRows
 from comt.declaration import Declaration, Declare, DeclaredColumn
 from comt.errors import GateError, InputError
 from comt.preparation import Preparation
@@ -185,7 +185,14 @@ class Agent:
 
     def with_trusted(self, kept: NDArray[np.bool_]) -> Agent:
         """Return the same agent, ledger and policy with only some of its trusted rows, as cross-validation needs it."""
-        return Agent(self.name, FewerTrusted(self.rows, kept), self.gate.policy, self.ledger)
+        return self._with_rows(FewerTrusted(self.rows, kept))
+
+    def with_sample(self, most: int) -> Agent:
+        """Return the same agent, ledger and policy with at most so many of its unverified rows, spread evenly."""
+        return self if self.rows.n_rows <= most else self._with_rows(SampledRows(self.rows, most))
+
+    def _with_rows(self, rows: RowSource) -> Agent:
+        return Agent(self.name, rows, self.gate.policy, self.ledger)
 
     # What follows is for the owner: values per row, which never pass the gate because they never go there.
 

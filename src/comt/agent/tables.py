@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from comt.problem import Array
 
 #: encoded rows up to this size are kept: parsing a file again costs more than the sums
-KEPT_BYTES = 128 * 2**20
+KEPT_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True)

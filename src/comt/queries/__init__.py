@@ -13,6 +13,7 @@ from comt.queries.base import EVERYBODY, MAX_ANSWER_BYTES, MAX_BATCH, MAX_FEATUR
 from comt.queries.choosing import (
     RANK_BINS,
     RANK_STATISTICS,
+    EitherSignSums,
     ErrorCounts,
     MomentsByAgent,
     NoisyLabelSums,
@@ -52,6 +53,7 @@ __all__ = [
     "CurvatureTimes",
     "DirectSums",
     "DualSums",
+    "EitherSignSums",
     "ErrorCounts",
     "Histogram",
     "Keep",

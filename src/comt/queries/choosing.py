@@ -128,6 +128,28 @@ class ErrorCounts(ModelQuery):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EitherSignSums(ModelQuery):
+    """Sums over buggy rows whose targets follow x·θ with probability ``share[b]`` and −x·θ otherwise, error variance noise[b].
+
+    With p_i the probability that row i kept its sign: Σ log density, Σ (2p_i − 1) y_i x_i and Σ p_i.
+    """
+
+    purpose: ClassVar[str] = "sums over targets of either sign"
+    theta: Array  # (B, p)
+    noise: Array  # (B,)
+    share: Array  # (B,)
+    thin: int = 1
+
+    def __post_init__(self) -> None:
+        check_batch(self.theta, "theta")
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Per model."""
+        batch, width = self.theta.shape
+        return {"value": (batch,), "cross": (batch, width), "kept": (batch,)}
+
+
+@dataclass(frozen=True, kw_only=True)
 class NoisyLabelSums(SlotQuery):
     """Value, slope and bend of the logistic loss of B models over buggy rows, agent k weighted by ``weights[b, k]``.
 
@@ -140,6 +162,8 @@ class NoisyLabelSums(SlotQuery):
     theta: Array  # (B, p)
     weights: Array  # (B, K)
     flips: Array | None = None  # (B, K, 2)
+    #: leave out rows with a capped cell
+    whole: bool = False
     thin: int = 1
 
     def __post_init__(self) -> None:
