@@ -485,7 +485,8 @@ def chosen_together(paths, task, policy, refused=()):
         ("regression", 12, 0, [(5, False)]),  # 36 trusted rows in five folds are fewer than ten each
         ("regression", 60, 1, [(1, True)]),  # three rows of all are far out: one sum less another would show them
         ("regression", 60, 5, []),  # fifteen are enough
-        ("classification", 12, 1, []),
+        ("classification", 12, 0, []),
+        ("classification", 12, 1, [(1, True)]),
     ],
 )
 def test_protective_sites_under_masks_choose_the_model_of_the_local_form(tmp_path, task, trusted, far_out, refused):
