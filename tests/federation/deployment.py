@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from sites_in_process import FIXED, settings, site_files
+from sites_in_process import FIXED, path_with, settings, site_files
 
 from comt import CoMTClassifier, CoMTRegressor, load
 from comt.agent.flare_site import FlareSite
@@ -37,7 +37,7 @@ class Deployment:
             config.save(self.kit(name) / "local" / FILE)
         self.running = {}
         self.events = []
-        self.environment = {"PYTHONPATH": HERE}
+        self.environment = {"PYTHONPATH": path_with(HERE)}
 
     def kit(self, name) -> Path:
         return self.federation / ("coordinator" if name == "coordinator" else f"sites/{name}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from contract_cases import CASES, DATA, N_SITES
-from sites_in_process import SitesInProcess, agents_of, open_sites, settings, site_files
+from sites_in_process import SitesInProcess, agents_of, open_sites, path_with, settings, site_files
 
 from comt.federation import LocalFederation
 from comt.federation.remote import RemoteFederation
@@ -39,7 +39,7 @@ def simulate(folder, paths, cases=(), repeat=1, seconds=240):
         settings(path, folder / "results" / name).save(folder / f"{name}.toml")
     from comt.federation.flare.extra import engine_environment
 
-    environment = engine_environment() | {"PYTHONPATH": str(HERE)}
+    environment = engine_environment() | {"PYTHONPATH": path_with(str(HERE))}
     done = subprocess.run(
         [sys.executable, "-c", SIMULATION, str(folder), str(len(paths)), ",".join(cases), str(repeat)],
         env=environment, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False,

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from deployment import HERE, Deployment, allowed, left_running
-from sites_in_process import FIXED, agents_of, site_files
+from sites_in_process import FIXED, agents_of, path_with, site_files
 
 from comt import CoMTRegressor, load
 from comt.agent import Policy
@@ -248,7 +248,7 @@ def test_no_value_of_a_row_leaves_a_site(tmp_path):
             values += table[name].tolist()
         table.to_csv(path, index=False)
     deployment.environment = {
-        "PYTHONPATH": f"{HERE}/frame_capture:{HERE}", "COMT_TEST_FRAMES": str(frames),
+        "PYTHONPATH": path_with(f"{HERE}/frame_capture", HERE), "COMT_TEST_FRAMES": str(frames),
     }  # fmt: skip
     with deployment:
         deployment.wait_connected(3)
