@@ -95,7 +95,7 @@ class Agent:
                     answer = add_noise(query, answer, noise, sharers)
                 self.gate.check(query, answer, weight, masked=masked)
             except GateError as refusal:
-                self.store = kept  # a refused step of Algorithm 1 was not taken
+                self._take_back(kept)
                 self.gate.refused()
                 self.ledger.refuse(self.name, round_number, query.purpose, str(refusal))
                 raise
@@ -116,6 +116,13 @@ class Agent:
             if noise is not None:
                 self.ledger.note("noise", round=round_number, epsilon=epsilon, delta=noise.delta)
             return answer, weight
+
+    def _take_back(self, kept: dict[str, object]) -> None:
+        """Keep what was known before: a refused step of Algorithm 1 was not taken, on disk neither."""
+        if any(self.store.get(name) is not kept.get(name) for name in {*self.store, *kept}):
+            self.store.clear()
+            for name, value in kept.items():
+                self.store[name] = value
 
     def _weigh(self, query: Query, answer: Answer, masked: bool, training: str) -> Weight:
         """Count the rows behind every sum; others rely on it under masks, so there it does not depend on own policy."""
