@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import solve
-from scipy.special import expit
 
 from comt.baselines.base import Array, Task
+from comt.baselines.logistic import chance, softplus
 from comt.errors import ConvergenceError
 
 # Newton's method converges quadratically, so that this is reached one step after 1e-6.
@@ -26,14 +26,14 @@ def loss(scores: Array, targets: Array, task: Task) -> Array:
     """Return the loss of each row."""
     if task == "regression":
         return 0.5 * (scores - targets) ** 2
-    return np.asarray(np.logaddexp(0.0, -targets * scores), dtype=np.float64)
+    return softplus(-targets * scores)
 
 
 def loss_slope(scores: Array, targets: Array, task: Task) -> Array:
     """Return the derivative of each row's loss by its score."""
     if task == "regression":
         return scores - targets
-    return np.asarray(-targets * expit(-targets * scores), dtype=np.float64)
+    return -targets * chance(-targets * scores)
 
 
 def loss_gradient(features: Array, targets: Array, coef: Array, task: Task) -> Array:
@@ -92,8 +92,8 @@ def _fit_logistic(
         certificate = float(np.linalg.norm(gradient)) / scale
         if certificate <= _TOLERANCE:
             return coef
-        chance = expit(scores)
-        direction = -_newton_step(features, weights * chance * (1 - chance), lambda_w, gradient)
+        positive = chance(scores)
+        direction = -_newton_step(features, weights * positive * (1 - positive), lambda_w, gradient)
         coef, value = _backtrack(objective, coef, value, direction, float(gradient @ direction))
     raise ConvergenceError(
         f"the logistic fit ended with a relative gradient of {certificate:.1e} where {_TOLERANCE} "
