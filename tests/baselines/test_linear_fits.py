@@ -11,8 +11,8 @@ from comt.baselines import linear
 from comt.baselines.base import AgentRows, pooled
 from comt.baselines.buggy_only import BuggyOnly
 from comt.baselines.linear import fit_exact, loss, loss_gradient
-from comt.baselines.logistic import chance, softplus
 from comt.baselines.local_only import LocalOnly
+from comt.baselines.logistic import chance, softplus
 from comt.baselines.trusted_only import TrustedOnly
 from comt.errors import ConvergenceError, InputError
 

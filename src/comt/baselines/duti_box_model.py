@@ -7,8 +7,8 @@ import numpy as np
 from comt.baselines.base import Array
 from comt.baselines.logistic import chance
 
-_FIRST_SMOOTHING = 0.1  # of the mean price of a row
-_SHRINK = 0.1
+_FIRST_SMOOTHING = 0.03  # of the mean price of a row
+_SHRINK = 0.03
 _MAX_NEWTON_STEPS = 30
 
 
