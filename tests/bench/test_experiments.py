@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -238,22 +240,33 @@ def test_the_paper_s_real_data_stand_beside_ours():
     text = real_differences(fair, None)
     assert "| CPUSMALL noise 1.5 eta 5% | CoMT | 0.71 | 0.688 |" in text
     assert "| CPUSMALL noise 1.5 eta 5% | REWLSE | 0.58 | 0.200 |" in text
-    both = real_differences(fair, pd.DataFrame([{**cell, "method": "REWLSE", "score": 0.3}]))
-    assert "| CPUSMALL noise 1.5 eta 5% | REWLSE | 0.58 | 0.300 | 0.200 |" in both
-    assert "| CPUSMALL noise 1.5 eta 5% | Buggy-only | not shown | – | – |" in both
+    rewlse = {**cell, "method": "REWLSE"}
+    scaled = [("paper", 0.3), ("standardised", 0.4)]
+    both = real_differences(fair, pd.DataFrame([{**rewlse, "protocol": p, "score": v} for p, v in scaled]))
+    assert "| ours, in its setting | ours, standardised | ours, tuned alike |" in both
+    assert "| CPUSMALL noise 1.5 eta 5% | REWLSE | 0.58 | 0.300 | 0.400 | 0.200 |" in both
+    assert "| CPUSMALL noise 1.5 eta 5% | Buggy-only | not shown | – | – | – |" in both
 
 
 def test_the_paper_s_real_data_are_run_in_its_setting(tmp_path, monkeypatch):
-    monkeypatch.setattr(real_as_printed, "candidates", lambda table: paper_candidates(table)[:2])
-    monkeypatch.setattr(
-        robustness, "draw", lambda job: small("classification" if job["data"] == "IJCNN" else "regression", "clean")
-    )
+    def draw(job, *, standardised=True):
+        data = small("classification" if job["data"] == "IJCNN" else "regression", "clean")
+        agents = tuple(replace(a, targets=a.targets + 5.0) if data.task == "regression" else a for a in data.agents)
+        return replace(data, agents=agents)
+
+    monkeypatch.setattr(real_as_printed, "candidates", lambda table, protocol: paper_candidates(table)[:2])
+    monkeypatch.setattr(robustness, "draw", draw)
     monkeypatch.setattr(
         real_as_printed, "run_jobs", lambda store, jobs, work, **_: [store.add(work(job)) for job in jobs]
     )
     real_as_printed.run(tmp_path, 1, 1)
     table = pd.read_csv(tmp_path / real_as_printed.FILE)
-    assert len(table) == 3 * 2
-    assert set(table["protocol"]) == {"paper"}
+    assert len(table) == 4 * 3 * 2
+    assert set(table["protocol"]) == set(real_as_printed.PREPARATIONS)
     real_as_printed.run(tmp_path, 1, 1)  # nothing is missing, nothing is run again
-    assert len(pd.read_csv(tmp_path / real_as_printed.FILE)) == 6
+    assert len(pd.read_csv(tmp_path / real_as_printed.FILE)) == 24
+    job = {"data": "CPUSMALL", "seed": 0}
+    centred, raw = (real_as_printed.PREPARATIONS[name](job) for name in ("standardised", "as they come"))
+    assert np.concatenate([a.targets for a in centred.agents]).mean() == pytest.approx(0.0, abs=1e-12)
+    assert np.concatenate([a.targets for a in raw.agents]).mean() == pytest.approx(5.0, abs=0.2)
+    assert centred.test_features.shape[1] == raw.test_features.shape[1] + 1

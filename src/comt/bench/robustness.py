@@ -107,10 +107,10 @@ def prepared(data: FederatedData) -> FederatedData:
 
 
 @cache
-def _table(name: str) -> Table:
+def _table(name: str, standardised: bool) -> Table:
     load = {"CPUSMALL": load_cpusmall, "IJCNN": load_ijcnn1, "heart disease": load_heart_disease}[name]
     table = load()
-    return table if name == "heart disease" else table.standardised()
+    return table.standardised() if standardised else table
 
 
 def _corruption(name: str, noise: float) -> Any:
@@ -124,8 +124,8 @@ def _corruption(name: str, noise: float) -> Any:
     return chosen
 
 
-def draw(job: Line) -> FederatedData:
-    """Make the data of one job."""
+def draw(job: Line, *, standardised: bool = True) -> FederatedData:
+    """Make the data of one job; real columns have mean 0 and variance 1 unless they are wanted as they come."""
     seed, trusted = int(job["seed"]), int(job["trusted"])
     if job["experiment"] == "choice" and job["data"] in ("regression", "classification"):
         return noisy_federation(
@@ -151,7 +151,13 @@ def draw(job: Line) -> FederatedData:
     test = None if name == "IJCNN" else 0.3
     train = IJCNN_ROWS if name == "IJCNN" else None
     return federate(
-        _table(name), corruption=corruption, trusted=trusted, train=train, test=test, n_agents=agents, seed=seed
+        _table(name, standardised and name != "heart disease"),
+        corruption=corruption,
+        trusted=trusted,
+        train=train,
+        test=test,
+        n_agents=agents,
+        seed=seed,
     )
 
 
