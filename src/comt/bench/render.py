@@ -158,7 +158,10 @@ def _scaling(folder: Path) -> str:
         rounds = f"{part['rounds'].median():.0f}"
         lines.append([task, f"{n:,}", f"{ours:.3f}", f"{theirs:g}", f"{theirs / ours:,.0f} ×", rounds])
     head = ["task", "instances", "CoMT here, s", "paper, s", "ratio", "rounds"]
-    intro = "## Scaling\n\nProcessor time, the fastest of three seeds. Other machine, other language version: the ratio is of whole systems.\n\n"
+    intro = (
+        "## Scaling\n\nProcessor time, the fastest of three seeds. Other machine, other language version: the ratio is of "
+        "whole systems.\n\n"
+    )
     return intro + markdown(head, lines)
 
 

@@ -37,8 +37,8 @@ def times(protocols: dict[str, pd.DataFrame]) -> str:
             lines.append(line)
     whole = {protocol: REPEATS * float(_fastest(results).sum()) / 2 / 60 for protocol, results in protocols.items()}
     note = (
-        "Processor time of one core in seconds (column `seconds` of the files): the fastest seed of each cell, as other work on "
-        "the machine only adds to it, then the median cell; the fair protocol's include tuning. Lines of the files without "
+        "Processor time of one core in seconds (column `seconds` of the files): the fastest seed of each cell, as other work "
+        "on the machine only adds to it, then the median cell; the fair protocol's include tuning. Lines of the files without "
         "seconds stem from early runs that took wall-clock time, which is left out. "
         f"In italics the print's median. {REPEATS} repetitions of all cells on two cores add up to "
         + ", ".join(f"{minutes:.0f} minutes ({protocol})" for protocol, minutes in whole.items())

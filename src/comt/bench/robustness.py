@@ -51,7 +51,7 @@ METHODS = (
     *("RoLR", "rLR", "Coordinate median", "Trimmed mean", "Multi-Krum", "Krum", "Centered clipping", "REWLSE"),
     *("DUTI", "Confident learning", "Geometric median", "FedAvg", "FedProx"),
 )
-#: a fit takes up to a minute, and ends where Buggy-only starts from: run on request (--methods)
+#: a slow way to Buggy-only's model: run on request (--methods)
 ON_REQUEST = ("CoCoA",)
 #: rows of IJCNN's training file taken at a time; its own test file is used whole
 IJCNN_ROWS = 8_000
