@@ -10,7 +10,7 @@ import pandas as pd
 from comt import messages, wire
 from comt.agent.site_config import SiteConfig
 from comt.agent.site_service import SiteService
-from comt.federation.remote import Replies
+from comt.federation.transport import Replies
 from comt.masking.identity import KeyIdentity, KnownKeys
 from comt.messages import Envelope, Reply
 
@@ -48,8 +48,9 @@ PLAIN = {
 }  # fmt: skip
 
 
-def settings(path, folder, *, protective=False, **policy):
-    return SiteConfig(path, "y", "ok", results=folder, policy=policy if protective else PLAIN | policy)
+def settings(path, folder, *, protective=False, categorical=(), **policy):
+    policy = policy if protective else PLAIN | policy
+    return SiteConfig(path, "y", "ok", results=folder, policy=policy, categorical=categorical)
 
 
 def open_sites(folder, paths, **policy):
@@ -116,7 +117,7 @@ class SitesInProcess:
         return Replies(answers, failures)
 
 
-FROM_COORDINATOR = (messages.Join, messages.Begin, Envelope, messages.Sealed, messages.Finish)
+FROM_COORDINATOR = (messages.Join, messages.Begin, messages.Agreed, Envelope, messages.Sealed, messages.Finish)
 
 
 def spoiled(data: bytes, kind: str) -> bytes:

@@ -15,6 +15,7 @@ from sites_in_process import SitesInProcess, agents_of, open_sites, settings, si
 
 from comt.federation import LocalFederation
 from comt.federation.remote import RemoteFederation
+from comt.server.coordinator import begin
 
 HERE = Path(__file__).parent
 SIMULATION = """
@@ -81,7 +82,7 @@ def answers(request, local, tmp_path_factory):
     def ask(name):
         federation = RemoteFederation(SitesInProcess(open_sites(folder, paths)), "ab" * 8, "regression", masked=False)
         federation.gather()
-        federation.begin()
+        begin(federation)
         return CASES[name](federation)
 
     return ask

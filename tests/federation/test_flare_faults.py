@@ -20,8 +20,8 @@ from comt.server.coordinator import Request
 
 pytestmark = pytest.mark.slow
 
-#: a training of these data has four exchanges: two histograms, the sums, the size of residuals
-ROUNDS = {"first": 1, "middle": 2, "last": 4}
+#: a training of these data has five exchanges: missing cells, two histograms, the sums, the size of residuals
+ROUNDS = {"first": 1, "middle": 3, "last": 5}
 KINDS = ["raise", "hang", "nan", "shape", "huge", "stale"]
 
 
@@ -97,6 +97,7 @@ def test_a_killed_job_process_is_resumed_to_the_same_model(deployment, when):
     assert result["done"]
     assert result["sites"] == list(deployment.names)
     assert result["replayed_rounds"] == ROUNDS[when] - 1
+    assert result["rounds"] == ROUNDS["last"]
     np.testing.assert_allclose(deployment.model(folder).coef, coef(deployment), rtol=0, atol=1e-10)
 
 

@@ -18,13 +18,13 @@ from comt.agent.gate import Gate, Weight
 from comt.agent.ledger import Entry, Ledger
 from comt.agent.noise import Accountant, ClippedPreparation, add_noise
 from comt.agent.policy import Policy
-from comt.agent.sampling import FewerTrusted
+from comt.agent.sampling import FewerTrusted, SampledRows
 from comt.declaration import Declaration, Declare, DeclaredColumn
 from comt.errors import GateError, InputError
 from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
 from comt.queries import Answer, Query
-from comt.schema import as_text
+from comt.schema import Schema, as_text
 
 
 class Agent:
@@ -162,6 +162,12 @@ class Agent:
                 )
             return declaration
 
+    def use_schema(self, schema: Schema) -> None:
+        """Read the table as the federation agreed to; what too few of its rows share stays inside."""
+        with self._lock:
+            table_of(self).use_schema(schema, self.gate.min_rows)
+            self._prepared = None
+
     def prepared(self, preparation: Preparation) -> PreparedRows:
         """Return the rows under a preparation; the latest one is kept."""
         if self._prepared is None or self._prepared.preparation.fingerprint != preparation.fingerprint:
@@ -172,7 +178,14 @@ class Agent:
 
     def with_trusted(self, kept: NDArray[np.bool_]) -> Agent:
         """Return the same agent, ledger and policy with only some of its trusted rows, as cross-validation needs it."""
-        return Agent(self.name, FewerTrusted(self.rows, kept), self.gate.policy, self.ledger)
+        return self._with_rows(FewerTrusted(self.rows, kept))
+
+    def with_sample(self, most: int) -> Agent:
+        """Return the same agent, ledger and policy with at most so many of its unverified rows, spread evenly."""
+        return self if self.rows.n_rows <= most else self._with_rows(SampledRows(self.rows, most))
+
+    def _with_rows(self, rows: RowSource) -> Agent:
+        return Agent(self.name, rows, self.gate.policy, self.ledger)
 
     # What follows is for the owner: values per row, which never pass the gate because they never go there.
 

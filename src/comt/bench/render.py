@@ -34,7 +34,8 @@ def render(folder: Path) -> list[Path]:
         raise InputError(f"{folder} holds no results; run for example `comt bench paper --out {folder}` first.")
     found = {"paper": _paper(folder), "real": _methods(folder, "real"), "robustness": _methods(folder, "robustness")}
     found["issues"] = render_issues(folder)
-    found["choice"] = render_choice(folder)
+    for experiment in ("choice", "unseen"):
+        found[experiment] = render_choice(folder, experiment)
     written = []
     for name, text in found.items():
         if text is not None:

@@ -1,4 +1,4 @@
-"""Automatic choice against the two simple choices, cell by cell: made from ``choice.csv`` and from nothing else."""
+"""Automatic choice against the two simple choices, cell by cell: made from one CSV file and from nothing else."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ CELL = ["data", "corruption", "noise", "trusted"]
 LOST = 0.01
 
 
-def render_choice(folder: Path) -> str | None:
-    """Return the text of ``_choice.md``, or None if there are no results."""
-    path = folder / "choice.csv"
+def render_choice(folder: Path, experiment: str = "choice") -> str | None:
+    """Return the text of the experiment's page, or None if there are no results."""
+    path = folder / f"{experiment}.csv"
     if not path.exists():
         return None
     results = pd.read_csv(path)

@@ -1,4 +1,4 @@
-"""``comt bench robustness``, ``real`` and ``choice``: methods × corruptions × numbers of trusted rows, all tuned alike.
+"""``comt bench robustness``, ``real``, ``choice``, ``unseen``: methods × corruptions × trusted rows, all tuned alike.
 
 The clean-data oracle (plain federated training on the rows without their errors) is the ceiling. Synthetic targets have
 irreducible noise (oracle R² about .92, AUC about .87), so that no cell is trivial.
@@ -15,6 +15,7 @@ import numpy as np
 
 from comt.baselines.base import AgentRows, Task
 from comt.baselines.rounds import BoostedUpdate
+from comt.bench import unseen
 from comt.bench.methods import Candidate, fair_candidates, local_federation
 from comt.bench.store import Line, Store, run_jobs, score_methods
 from comt.datasets import CORRUPTIONS, federate, load_cpusmall, load_heart_disease, load_ijcnn1, noisy_federation
@@ -77,6 +78,8 @@ CHOICE = (
 )
 CHOICE_TRUSTED = (5, 20, 100, 400)
 CHOICE_METHODS = ("CoMT (auto)", "TI-only", "Buggy-only")
+#: data sets with labels; the others have numbers
+CLASSIFIED = frozenset({"classification", "IJCNN", "heart disease", "breast cancer", "digits"})
 #: AUC of the true model in the cells of choice, as in the suites it was designed on
 CHOICE_AUC = 0.911
 
@@ -146,6 +149,9 @@ def draw(job: Line, *, standardised: bool = True) -> FederatedData:
             task, corruption=built_on, n_rows=N_ROWS, n_trusted=trusted, n_test=N_TEST, trusted_at=only, seed=seed
         )
     name = job["data"]
+    if job["experiment"] == "unseen":
+        wrong_there = unseen.corruption(name, job["corruption"])
+        return federate(unseen.table(name), corruption=wrong_there, trusted=trusted, test=0.4, n_agents=5, seed=seed)
     corruption = _corruption(job["corruption"], float(job["noise"]))
     agents = None if name == "heart disease" else 5
     test = None if name == "IJCNN" else 0.3
@@ -187,6 +193,8 @@ def jobs(experiment: str, seeds: int, names: tuple[str, ...]) -> list[Line]:
         cells += [("classification", c, 0.0, m) for c in CLASSIFICATION for m in TRUSTED]
     elif experiment == "choice":
         cells = [(*cell, m) for cell in CHOICE for m in CHOICE_TRUSTED]
+    elif experiment == "unseen":
+        cells = list(unseen.CELLS)
     else:
         cells = list(REAL)
     return [
@@ -210,7 +218,7 @@ def run(experiment: str, folder: Path, seeds: int, processes: int, names: tuple[
     store = Store(folder / f"{experiment}.csv")
     todo = []
     for job in jobs(experiment, seeds, names):
-        task: Task = "classification" if job["data"] in ("classification", "IJCNN", "heart disease") else "regression"
+        task: Task = "classification" if job["data"] in CLASSIFIED else "regression"
         missing = tuple(n for n in names if _fits(n, task) and not store.has({**job, "method": n}))
         if missing:
             todo.append({**job, "names": missing})

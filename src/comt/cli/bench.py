@@ -36,6 +36,7 @@ def add_parser(commands: Any) -> None:
         ("real", "CPUSMALL, IJCNN and heart disease over several numbers of trusted rows"),
         ("robustness", "all methods × corruptions × numbers of trusted rows"),
         ("choice", "automatic choice against trusted-only and buggy-only, on the cells it was designed on"),
+        ("unseen", "the same on data and corruptions that it was not designed on"),
     ):
         experiment = _experiment(experiments, name, text)
         experiment.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods")
@@ -109,7 +110,7 @@ def _comparison(options: argparse.Namespace) -> int:
     from comt.errors import InputError
 
     known = (*robustness.METHODS, *robustness.ON_REQUEST)
-    usual = robustness.CHOICE_METHODS if options.experiment == "choice" else robustness.METHODS
+    usual = robustness.CHOICE_METHODS if options.experiment in ("choice", "unseen") else robustness.METHODS
     names = tuple(options.methods or usual)
     unknown = [name for name in names if name not in known]
     if unknown:

@@ -151,17 +151,17 @@ def _settings(kit: Path) -> Any:
 
 def _data(kit: Path) -> str:
     from comt.agent.private import private_folder
-    from comt.agent.site_service import count_rows, open_rows
+    from comt.agent.site_service import open_rows
 
     config = _settings(kit)
-    unverified, verified = count_rows(open_rows(config))
+    rows = open_rows(config)
     try:
         private_folder(config.results)
     except OSError as error:
         raise Problem(
             f"{config.results} cannot be created ({error.strerror}); configure another results folder."
         ) from None
-    return f"{config.data.name} has {unverified:,} rows and {verified:,} verified ones, all readable."
+    return f"{config.data.name} has {rows.n_rows:,} rows and {rows.n_trusted:,} verified ones, all readable."
 
 
 def _schema(kit: Path) -> str:
@@ -181,12 +181,12 @@ def _schema(kit: Path) -> str:
 
 
 def _policy(kit: Path) -> str:
-    from comt.agent.site_service import count_rows, open_rows
+    from comt.agent.site_service import open_rows
 
     config = _settings(kit)
     policy = config.gate_policy()
-    unverified, verified = count_rows(open_rows(config))
-    for what, count in (("rows", unverified), ("verified rows", verified)):
+    rows = open_rows(config)
+    for what, count in (("rows", rows.n_rows), ("verified rows", rows.n_trusted)):
         if not policy.masked and 0 < count < policy.min_rows:
             raise Problem(
                 f"there are {count} {what} where min_rows = {policy.min_rows}, so every answer would be refused."

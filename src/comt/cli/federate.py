@@ -111,7 +111,11 @@ def _run(options: argparse.Namespace, folder: Path, files: Sequence[Path], param
 
     sites = {
         file.stem: SiteConfig(
-            file.resolve(), options.target, options.trusted, tuple(options.drop), folder / "results" / file.stem
+            file.resolve(),
+            options.target,
+            options.trusted,
+            tuple(options.drop),
+            results=folder / "results" / file.stem,
         )
         for file in files
     }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ class Round:
 
     question: str  # fingerprint of the query
     totals: dict[str, Array]
+    #: sites whose owners' policies refused the question, and what was said; there are no totals then
+    refused: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -62,7 +64,7 @@ class Journal:
             if "sites" in content:
                 self.attempt = Attempt(tuple(content["sites"]), content["left"], content["start"])
             elif self.attempt is not None:
-                self.attempt.rounds.append(Round(content["question"], content["totals"]))
+                self.attempt.rounds.append(Round(content["question"], content["totals"], content.get("refused", {})))
         if whole < path.stat().st_size:
             os.truncate(path, whole)
 
@@ -71,8 +73,8 @@ class Journal:
         self.attempt = Attempt(sites, dict(left), start)
         self._append({"sites": list(sites), "left": left, "start": start})
 
-    def replayed(self, position: int, query: Query) -> Totals | None:
-        """Return the totals received at this position for this very question, if there are any.
+    def replayed(self, position: int, query: Query) -> Round | None:
+        """Return what came of this very question at this position, if it was asked.
 
         Where the question is another (other software, another processor's rounding), what follows is not used.
         """
@@ -86,16 +88,17 @@ class Journal:
             for kept in rounds:
                 self._write(kept)
             return None
-        return known.totals
+        return known
 
-    def record(self, query: Query, totals: Totals) -> None:
-        """Keep the totals of one exchange; on return they are on disk."""
-        self._write(Round(messages.fingerprint(query), dict(totals)))
+    def record(self, query: Query, totals: Totals, refused: Mapping[str, str] | None = None) -> None:
+        """Keep the totals of one exchange, or who refused it; on return they are on disk."""
+        self._write(Round(messages.fingerprint(query), dict(totals), dict(refused or {})))
 
     def _write(self, done: Round) -> None:
         assert self.attempt is not None
         self.attempt.rounds.append(done)
-        self._append({"question": done.question, "totals": done.totals})
+        refused = {"refused": done.refused} if done.refused else {}
+        self._append({"question": done.question, "totals": done.totals, **refused})
 
     def _append(self, content: dict[str, Any]) -> None:
         if self._path is None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from comt.errors import InputError
 from comt.federation.base import Federation
+from comt.federation.pooled import Pooled
 from comt.federation.watched import Watched
 from comt.optimize.points import Solution
 from comt.preparation import Preparation
@@ -80,12 +81,14 @@ def train(
     *,
     start: tuple[Array, Array] | None = None,
     n_rows: int = 0,
+    by_agent: bool = True,
     watch: Watch | None = None,
 ) -> Training:
     """Train over a federation.
 
     ``start`` = (r, θ) of an earlier model of the same width warm-starts the solver; ``n_rows``, where it is known, says
-    whether a start on a part of the rows is worth its exchanges.
+    whether a start on a part of the rows is worth its exchanges. Where agents do not want to be seen one by one
+    (``by_agent=False``), whatever is chosen is chosen for all of them together.
     """
     before = federation.rounds
     columns = federation.declare()
@@ -97,7 +100,9 @@ def train(
         fit_intercept=problem.intercept,
         scale_target=problem.loss_name == "squared",
     )
-    watched = Watched(federation, watch)
+    watched: Federation = Watched(federation, watch)
+    if not by_agent:
+        watched = Pooled(watched)
     if settings.teaching == "auto":
         return _choose(watched, settings, preparation, before)
     settings, choice = _tuned(watched, settings, preparation)
