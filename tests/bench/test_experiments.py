@@ -13,6 +13,7 @@ from comt.baselines.rounds import BoostedUpdate
 from comt.bench import paper, real_as_printed, robustness
 from comt.bench.methods import Candidate, CoMT, fair_candidates, other_candidates, paper_candidates
 from comt.bench.render import render
+from comt.bench.render_choice import auto_against_everybody
 from comt.bench.render_comparison import comparison, notes
 from comt.bench.render_differences import WHY, printed_cells, real_differences
 from comt.bench.render_verdicts import against_everybody, where_the_simple_choice_wins
@@ -270,3 +271,23 @@ def test_the_paper_s_real_data_are_run_in_its_setting(tmp_path, monkeypatch):
     assert np.concatenate([a.targets for a in centred.agents]).mean() == pytest.approx(0.0, abs=1e-12)
     assert np.concatenate([a.targets for a in raw.agents]).mean() == pytest.approx(5.0, abs=0.2)
     assert centred.test_features.shape[1] == raw.test_features.shape[1] + 1
+
+
+def test_means_of_one_cell_are_over_the_same_seeds():
+    cell = {"data": "d", "corruption": "a", "noise": 0.0, "trusted": 5}
+    scores = {"A": [0.5, 0.5], "B": [0.4, 0.4], "TI-only": [0.3, 0.3, 0.9, 0.9], "DUTI": [0.8]}
+    lines = [{**cell, "method": m, "seed": i, "score": v} for m, values in scores.items() for i, v in enumerate(values)]
+    text = comparison(pd.DataFrame(lines))
+    # TI-only's further seeds do not count, DUTI's single one is said to be single
+    assert "| a | 5 | – | **0.500** | 0.400 | 0.300 | 0.800 (1) |" in text
+
+
+def test_automatic_choice_is_compared_on_seeds_that_both_have():
+    cell = {"data": "d", "corruption": "a", "noise": 0.0, "trusted": 5}
+    scores = {"CoMT (auto)": [0.5, 0.9], "TI-only": [0.495, 0.3], "Buggy-only": [0.1, 0.1], "DUTI": [0.505]}
+    lines = [{**cell, "method": m, "seed": i, "score": v} for m, values in scores.items() for i, v in enumerate(values)]
+    said = auto_against_everybody(pd.DataFrame(lines))
+    assert "(2 seeds): of 1 cells it loses 0" in said
+    assert "and wins 1." in said
+    # on the one seed that DUTI has it is .005 better
+    assert "in 1 cells and above it in 0." in said
