@@ -16,6 +16,7 @@ from comt.bench.render import render
 from comt.bench.render_choice import auto_against_everybody
 from comt.bench.render_comparison import comparison, notes
 from comt.bench.render_differences import WHY, printed_cells, real_differences
+from comt.bench.render_times import times
 from comt.bench.render_verdicts import against_everybody, where_the_simple_choice_wins
 from comt.bench.store import Store, score_methods
 from comt.bench.tuning import fit_tuned, score
@@ -291,3 +292,13 @@ def test_automatic_choice_is_compared_on_seeds_that_both_have():
     assert "and wins 1." in said
     # on the one seed that DUTI has it is .005 better
     assert "in 1 cells and above it in 0." in said
+
+
+def test_lines_without_processor_time_are_left_out_of_the_times():
+    cell = {"data": "flips", "corruption": "flips", "noise": 0.4, "trusted": 0.5}
+    lines = [{**cell, "method": "A", "seed": s, "seconds": t} for s, t in enumerate((np.nan, 60.0, 30.0))]
+    text = times({"paper": pd.DataFrame(lines)})
+    assert "| paper | A | – | – | 30.00 |" in text
+    assert "add up to 5 minutes (paper)" in text
+    untimed = {**cell, "method": "B", "seed": 0, "seconds": np.nan}
+    assert "minutes" not in times({"paper": pd.DataFrame([*lines, untimed])})
