@@ -24,7 +24,7 @@ from comt.errors import GateError, InputError
 from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
 from comt.queries import Answer, Query
-from comt.schema import as_text
+from comt.schema import Schema, as_text
 
 
 class Agent:
@@ -95,7 +95,7 @@ class Agent:
                     answer = add_noise(query, answer, noise, sharers)
                 self.gate.check(query, answer, weight, masked=masked)
             except GateError as refusal:
-                self.store = kept  # a refused step of Algorithm 1 was not taken
+                self._take_back(kept)
                 self.gate.refused()
                 self.ledger.refuse(self.name, round_number, query.purpose, str(refusal))
                 raise
@@ -116,6 +116,13 @@ class Agent:
             if noise is not None:
                 self.ledger.note("noise", round=round_number, epsilon=epsilon, delta=noise.delta)
             return answer, weight
+
+    def _take_back(self, kept: dict[str, object]) -> None:
+        """Keep what was known before: a refused step of Algorithm 1 was not taken, on disk neither."""
+        if any(self.store.get(name) is not kept.get(name) for name in {*self.store, *kept}):
+            self.store.clear()
+            for name, value in kept.items():
+                self.store[name] = value
 
     def _weigh(self, query: Query, answer: Answer, masked: bool, training: str) -> Weight:
         """Count the rows behind every sum; others rely on it under masks, so there it does not depend on own policy."""
@@ -161,6 +168,12 @@ class Agent:
                     )
                 )
             return declaration
+
+    def use_schema(self, schema: Schema) -> None:
+        """Read the table as the federation agreed to; what too few of its rows share stays inside."""
+        with self._lock:
+            table_of(self).use_schema(schema, self.gate.min_rows)
+            self._prepared = None
 
     def prepared(self, preparation: Preparation) -> PreparedRows:
         """Return the rows under a preparation; the latest one is kept."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from comt.agent.answers import compute, zeros
@@ -14,6 +15,7 @@ from comt.preparation import CAP, Preparation
 from comt.problem import Array
 from comt.queries import (
     Answer,
+    EitherSignSums,
     ErrorCounts,
     MomentsByAgent,
     NoisyLabelSums,
@@ -35,6 +37,11 @@ def _inside(preparation: Preparation, features: Array) -> Array:
     return features[:, : len(preparation.center)]
 
 
+def whole_rows(preparation: Preparation, features: Array) -> NDArray[np.bool_]:
+    """Return which rows have no capped cell."""
+    return np.asarray((np.abs(_inside(preparation, features)) < CAP).all(axis=1))
+
+
 def _both_signs(values: Array) -> Array:
     return np.hstack([values, np.abs(values)])
 
@@ -48,9 +55,10 @@ def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> Answer:
         joint, inside = _joint(features, targets), _inside(query.preparation, features)
         moments = joint.T @ joint
         arrays["moments"][slot] += moments
-        capped = (np.abs(inside) >= CAP).any(axis=1)
-        arrays["whole"][slot] += moments - joint[capped].T @ joint[capped] if capped.any() else moments
-        arrays["whole_rows"][slot] += len(targets) - np.count_nonzero(capped)
+        if query.whole:
+            capped = ~whole_rows(query.preparation, features)
+            arrays["whole"][slot] += moments - joint[capped].T @ joint[capped] if capped.any() else moments
+            arrays["whole_rows"][slot] += len(targets) - np.count_nonzero(capped)
         arrays["columns"][slot] += counted(_both_signs(_joint(inside, targets)))
     arrays["rows"][slot] += prepared.n_rows
     features, targets = prepared.trusted
@@ -61,7 +69,8 @@ def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> Answer:
         arrays["trusted"][fold] += joint.T @ joint
         arrays["trusted_rows"][fold] += len(joint)
     fair = fair_rows(agent.rows)  # whether trusted rows are like the others is asked of a fair sample only
-    arrays["trusted_whole_rows"] += np.count_nonzero((np.abs(inside) < CAP).all(axis=1) | ~fair)
+    if query.whole:
+        arrays["trusted_whole_rows"] += np.count_nonzero(whole_rows(query.preparation, features) | ~fair)
     arrays["trusted_columns"] += counted(_both_signs(_joint(inside, targets))[fair])
     trusted = int(arrays["trusted_rows"][arrays["trusted_rows"] > 0].min(initial=len(targets)))
     return Answer(arrays, {name: trusted if name.startswith("trusted") else prepared.n_rows for name in arrays})
@@ -116,6 +125,23 @@ def _error_counts(query: ErrorCounts, agent: Agent) -> Answer:
     return Answer({"counts": counts}, {"counts": prepared.n_rows})
 
 
+@compute.register(EitherSignSums)
+def _either_sign_sums(query: EitherSignSums, agent: Agent) -> Answer:
+    prepared = agent.prepared(query.preparation)
+    arrays = zeros(query)
+    keeps, turns = np.log(query.share), np.log1p(-query.share)
+    for features, targets in prepared.part(query.thin):
+        scores = features @ query.theta.T
+        along = targets[:, None] * scores / query.noise
+        arrays["value"] += (np.logaddexp(keeps + along, turns - along)).sum(axis=0)
+        arrays["value"] -= 0.5 * ((targets @ targets + (scores**2).sum(axis=0)) / query.noise)
+        arrays["value"] -= 0.5 * len(targets) * np.log(2.0 * np.pi * query.noise)
+        kept = expit(keeps - turns + 2.0 * along)
+        arrays["cross"] += ((2.0 * kept - 1.0) * targets[:, None]).T @ features
+        arrays["kept"] += kept.sum(axis=0)
+    return Answer(arrays, dict.fromkeys(arrays, prepared.n_rows))
+
+
 @compute.register(NoisyLabelSums)
 def _noisy_label_sums(query: NoisyLabelSums, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
@@ -125,6 +151,9 @@ def _noisy_label_sums(query: NoisyLabelSums, agent: Agent) -> Answer:
     taking_part = np.flatnonzero(weights)
     loss = query.problem().loss
     for features, targets in prepared.part(query.thin):
+        if query.whole:
+            whole = whole_rows(query.preparation, features)
+            features, targets = features[whole], targets[whole]
         scores = features @ query.theta[taking_part].T
         for column, index in enumerate(taking_part):
             weight, positive = abs(weights[index]), expit(scores[:, column])
