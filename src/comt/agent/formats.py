@@ -176,7 +176,7 @@ def _meant(name: str, names: Sequence[str]) -> str:
     folded = {other.strip().casefold(): other for other in names}
     close = get_close_matches(name.strip().casefold(), folded, n=1)
     if close:
-        return f"; did you mean '{folded[close[0]]}'?"
+        return f"; the closest one is '{folded[close[0]]}'."
     shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
     return f"; it has {shown}."
 
