@@ -52,7 +52,7 @@ METHODS = (
     *("RoLR", "rLR", "Coordinate median", "Trimmed mean", "Multi-Krum", "Krum", "Centered clipping", "REWLSE"),
     *("DUTI", "Confident learning", "Geometric median", "FedAvg", "FedProx"),
 )
-#: a fit takes up to a minute, and ends where Buggy-only starts from: run on request (--methods)
+#: a slow way to Buggy-only's model: run on request (--methods)
 ON_REQUEST = ("CoCoA",)
 #: rows of IJCNN's training file taken at a time; its own test file is used whole
 IJCNN_ROWS = 8_000
@@ -110,10 +110,10 @@ def prepared(data: FederatedData) -> FederatedData:
 
 
 @cache
-def _table(name: str) -> Table:
+def _table(name: str, standardised: bool) -> Table:
     load = {"CPUSMALL": load_cpusmall, "IJCNN": load_ijcnn1, "heart disease": load_heart_disease}[name]
     table = load()
-    return table if name == "heart disease" else table.standardised()
+    return table.standardised() if standardised else table
 
 
 def _corruption(name: str, noise: float) -> Any:
@@ -127,8 +127,8 @@ def _corruption(name: str, noise: float) -> Any:
     return chosen
 
 
-def draw(job: Line) -> FederatedData:
-    """Make the data of one job."""
+def draw(job: Line, *, standardised: bool = True) -> FederatedData:
+    """Make the data of one job; real columns have mean 0 and variance 1 unless they are wanted as they come."""
     seed, trusted = int(job["seed"]), int(job["trusted"])
     if job["experiment"] == "choice" and job["data"] in ("regression", "classification"):
         return noisy_federation(
@@ -157,7 +157,13 @@ def draw(job: Line) -> FederatedData:
     test = None if name == "IJCNN" else 0.3
     train = IJCNN_ROWS if name == "IJCNN" else None
     return federate(
-        _table(name), corruption=corruption, trusted=trusted, train=train, test=test, n_agents=agents, seed=seed
+        _table(name, standardised and name != "heart disease"),
+        corruption=corruption,
+        trusted=trusted,
+        train=train,
+        test=test,
+        n_agents=agents,
+        seed=seed,
     )
 
 
