@@ -33,19 +33,21 @@ def label_models(
     noise = _noise(federation, common, theta)
     if not refit:
         return (_model(federation, theta, noise, 1.0),)
-    again = refitted(federation, common, theta, noise.flips)
+    again, bend = refitted(federation, common, theta, noise.flips)
     seen = federation.sum(TrustedSums(**common, theta=np.stack([theta, again])))
     gain = float(seen["value"][1] - seen["value"][0])
     weight = float(expit(FITTED_GAIN - gain))
-    variance = max(float(theta @ theta) / len(theta), 1e-12)
-    covariance = (1.0 - weight) * np.linalg.inv(seen["bend"][0] + np.eye(len(theta)) / variance)
-    taught = _model(federation, theta, noise, 1.0 - weight, covariance)
-    return (taught, _model(federation, again, _noise(federation, common, again), weight))
+    known = seen["bend"] + np.eye(len(theta)) * (len(theta) / max(float(theta @ theta), 1e-12))
+    # a label that is flipped half of the time tells nothing
+    told = float(np.mean((1.0 - noise.flips.sum(axis=1)) ** 2)) * bend
+    taught = _model(federation, theta, noise, 1.0 - weight, (1.0 - weight) * np.linalg.inv(known[0]))
+    believed = _noise(federation, common, again)
+    return (taught, _model(federation, again, believed, weight, np.linalg.inv(known[1] + told)))
 
 
 def _noise(federation: Federation, common: dict[str, Any], theta: Array) -> LabelNoise:
     scores = federation.sum(ScoresByLabel(**common, agents=federation.agents, theta=theta))
-    return fit_label_noise(scores["counts"], scores["trusted"])
+    return fit_label_noise(scores["counts"], scores["trusted"], len(theta))
 
 
 def _model(
@@ -56,10 +58,11 @@ def _model(
     return LabelModel(theta, noise.slope, noise.shift, flips, weight, covariance)
 
 
-def refitted(federation: Federation, common: dict[str, Any], theta: Array, flips: Array) -> Array:
-    """Return the model near θ that explains all labels best if agent k flips at rates ``flips[k]``."""
+def refitted(federation: Federation, common: dict[str, Any], theta: Array, flips: Array) -> tuple[Array, Array]:
+    """Return the model near θ that explains all labels best if agent k flips at rates ``flips[k]``, and the rows' bend."""
     agents = federation.agents
     at, trial, step, lowest = theta, theta, np.zeros_like(theta), np.inf
+    bend = np.zeros((len(theta), len(theta)))
     for _ in range(STEPS):
         query = NoisyLabelSums(
             **common, agents=agents, theta=trial[None], weights=np.ones((1, len(agents))), flips=flips[None]
@@ -70,10 +73,11 @@ def refitted(federation: Federation, common: dict[str, Any], theta: Array, flips
             at, lowest = trial, value
             slope = sums["slope"][0] + PRECISION * (at - theta)
             # the bend is that of known labels, more than that of flipped ones: steps are short rather than wild
-            step = -np.linalg.solve(sums["bend"][0] + PRECISION * np.eye(len(at)), slope)
+            bend = sums["bend"][0]
+            step = -np.linalg.solve(bend + PRECISION * np.eye(len(at)), slope)
         else:
             step = 0.25 * step
         if np.linalg.norm(step) <= 1e-3 * (1.0 + np.linalg.norm(at)):
             break
         trial = at + step
-    return at
+    return at, bend
