@@ -99,6 +99,7 @@ class Agent:
                 self.gate.refused()
                 self.ledger.refuse(self.name, round_number, query.purpose, str(refusal))
                 raise
+            shown = individual or shows_agents(query)
             for name, array in answer.arrays.items():
                 self.ledger.append(
                     Entry(
@@ -109,7 +110,7 @@ class Agent:
                         shape=array.shape,
                         bytes=array.nbytes,
                         rows=answer.rows[name],
-                        individual=individual or shows_agents(query),
+                        individual=shown,
                         masked=masked,
                     )
                 )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from comt.errors import EquivocationError, ProtocolError
 from comt.masking import seeds, shamir
-from comt.masking.fixed_point import Words, add, subtract
+from comt.masking.fixed_point import Words, accumulate
 from comt.masking.identity import Directory, Identity
 from comt.masking.messages import Advert, Begin, Dealt, Revealed, Roster, Terms
 
@@ -121,12 +121,12 @@ class Epoch:
 
     def mask(self, words: Words, place: int, participants: tuple[str, ...], context: bytes) -> None:
         """Add the self-mask and all pair masks of a round, in place."""
-        length = words.shape[1]
-        add(words, seeds.mask(seeds.derive(self.own[place].tobytes(), b"self", context), length))
+        keys = [(seeds.derive(self.own[place].tobytes(), b"self", context), 1)]
         for site in participants:
             if site != self.site:
                 key = seeds.derive(self.pairs[site].rounds[place].tobytes(), b"pair", context)
-                (add if self.site < site else subtract)(words, seeds.mask(key, length))
+                keys.append((key, 1 if self.site < site else -1))
+        accumulate(words, seeds.masks(keys, words.shape[1]))
 
     def reveal(self, place: int, survivors: tuple[str, ...], silent: tuple[str, ...]) -> Revealed:
         """Give the shares of one round away, of each site either the one kind or the other, and wipe the round."""
