@@ -186,8 +186,8 @@ class _Reader:
         if count == 0:
             return np.empty(shape, dtype)
         flat: np.ndarray[Any, Any] = np.frombuffer(self.data, dtype, count, start)
-        # a sum of squares is not a number only if one of them is not
-        if dtype.kind == "f" and (squares := np.dot(flat, flat)) != squares:
+        # the smallest of values among which one is not a number is not a number
+        if dtype.kind == "f" and (least := flat.min()) != least:
             raise ValueError("not a number")
         if dtype.kind == "b" and flat.view(np.uint8).max() > 1:
             raise ValueError("neither true nor false")

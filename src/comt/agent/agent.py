@@ -84,7 +84,7 @@ class Agent:
     ) -> tuple[Answer, Weight]:
         """Answer, and say how many rows the answer rests on; under masks the gate weighs the sum over sites later."""
         with self._lock:  # engines call from several threads; an answer must not see half a state
-            kept = dict(self.store)
+            kept = self.store.get("admm")
             try:
                 self.gate.admit(query, individual=individual, masked=masked)
                 epsilon = self.accountant.spend(self.name) if self.accountant is not None else 0.0
@@ -95,7 +95,11 @@ class Agent:
                     answer = add_noise(query, answer, noise, sharers)
                 self.gate.check(query, answer, weight, masked=masked)
             except GateError as refusal:
-                self.store = kept  # a refused step of Algorithm 1 was not taken
+                if self.store.get("admm") is not kept:  # a refused step of Algorithm 1 was not taken
+                    if kept is None:
+                        del self.store["admm"]
+                    else:
+                        self.store["admm"] = kept
                 self.gate.refused()
                 self.ledger.refuse(self.name, round_number, query.purpose, str(refusal))
                 raise
