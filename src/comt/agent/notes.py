@@ -46,7 +46,7 @@ class Note:
             )
         counts = content[_CONTEXT:end]
         parts = [counts[stop - length : stop] for length, stop in zip(lengths, accumulate(lengths), strict=True)]
-        weight = Weight(*(struct.unpack(f"<{len(part) // 2}H", part) for part in parts))
+        weight = self.weight.like(struct.unpack(f"<{len(part) // 2}H", part) for part in parts)
         receipt = None
         if self.receipt is not None:
             receipt = np.frombuffer(content[end:], dtype=np.uint64).reshape(self.receipt.shape)
