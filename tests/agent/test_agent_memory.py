@@ -9,6 +9,7 @@ import pytest
 
 from comt.agent import Agent, ArrayRows, Policy
 from comt.agent.ledger import Ledger
+from comt.agent.noise import Accountant, Noise
 from comt.agent.record import FILE, Record
 from comt.errors import GateError, InputError
 from comt.federation import LocalFederation
@@ -282,6 +283,25 @@ def test_rounds_and_refusals_are_counted_over_restarts(tmp_path):
             one(tmp_path, Policy(min_rows=1000, max_refusals=3)).answer(question(), 4)
     with pytest.raises(GateError, match="answers no more"):
         one(tmp_path, Policy(max_refusals=3)).answer(question(), 5)
+
+
+def test_a_privacy_budget_is_spent_once(tmp_path):
+    """Also by answers before a restart, and with another multiplier then."""
+    query = DualSums(
+        loss_name="logistic", preparation=Preparation.identity(WIDTH), r=np.zeros((1, WIDTH)),
+        theta=np.zeros((1, WIDTH)), lambda_alpha=np.zeros(1), lambda_z=np.full(1, np.inf), curvature="none",
+    )  # fmt: skip
+    one(tmp_path, Policy(noise=Noise(2.0, 4.0, 1.0))).answer(query, 1)
+    later = one(tmp_path, Policy(noise=Noise(4.0, 4.0, 1.0, max_epsilon=4.0)))
+    alone = Accountant(Noise(4.0, 4.0, 1.0))
+    assert later.accountant.rounds == 1
+    assert later.accountant.epsilon() > alone.epsilon(1) > 0.0
+    affordable = next(count for count in range(20) if later.accountant.epsilon(count + 1) > 4.0)
+    for number in range(affordable):
+        later.answer(query, 2 + number)
+    assert alone.epsilon(affordable + 1) < 4.0  # without the answer before the restart there would be more
+    with pytest.raises(GateError, match="privacy budget"):
+        later.answer(query, 99)
 
 
 def test_sites_that_were_summed_with_are_remembered(tmp_path):

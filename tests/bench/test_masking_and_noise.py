@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
 
-from comt.agent.noise import Noise, multiplier_for
+import numpy as np
+import pytest
+
+from comt.agent import Agent, ArrayRows, Policy
+from comt.agent.noise import Noise, multiplier_for, spreads
 from comt.bench import masking, privacy_cost
 
 
@@ -27,6 +31,23 @@ def test_noise_costs_accuracy_and_few_rounds_cost_less(monkeypatch):
     assert cosine > 0.95
     assert privacy_cost.accuracy(exact, *test) > 0.75
     assert privacy_cost.accuracy(few, *test) > privacy_cost.accuracy(many, *test) - 0.01
+
+
+def test_the_simulation_has_the_agents_sums_and_the_agents_noise():
+    """Without noise the same model as by agents; with it, errors of the same size."""
+    features, targets, *_ = privacy_cost.draw(0)
+    r = np.linspace(-0.3, 0.3, privacy_cost.N_FEATURES)
+    noise = Noise(5.0, privacy_cost.CLIP, 1.0, max_epsilon=1e30)
+    query = privacy_cost.question(r, "full")
+    exact = Agent("a", ArrayRows(features, targets)).answer(query, 1).arrays
+    alpha = 1.0 / (1.0 + np.exp(targets * (features @ r)))
+    np.testing.assert_allclose(exact["alpha_x"][0], (alpha * targets) @ features)
+    clipped = (
+        Agent("a", ArrayRows(features, targets), Policy(noise=replace(noise, multiplier=1e-9))).answer(query, 1).arrays
+    )
+    noisy = Agent("a", ArrayRows(features, targets), Policy(noise=noise))
+    errors = np.array([noisy.answer(query, 1).arrays["alpha_x"][0] - clipped["alpha_x"][0] for _ in range(40)])
+    assert errors.std() == pytest.approx(spreads(query, noise, 1)["alpha_x"].item(), rel=0.15)
 
 
 def test_both_methods_are_tuned_alike_on_other_seeds(monkeypatch):

@@ -55,7 +55,11 @@ class Agent:
         self.gate = Gate(name, policy or Policy(), record)
         self._memory = Memory(record)
         #: what was spent of the privacy budget; None: no noise is added
-        self.accountant = None if self.gate.policy.noise is None else Accountant(self.gate.policy.noise)
+        self.accountant: Accountant | None = None
+        if self.gate.policy.noise is not None:
+            spent = (event[1] for event in record.events if event[0] == "noise")
+            self.accountant = Accountant(self.gate.policy.noise, spent)
+        self._record = record
         self._prepared: PreparedRows | None = None
         self._lock = threading.Lock()
         self.store: dict[str, object] = {}
@@ -93,11 +97,14 @@ class Agent:
             kept = self.store.get("admm")
             try:
                 self.gate.admit(query, individual=individual, masked=masked)
-                epsilon = self.accountant.spend(self.name) if self.accountant is not None else 0.0
+                noise, epsilon = self.gate.policy.noise, 0.0
+                if self.accountant is not None and noise is not None:
+                    epsilon = self.accountant.spend(self.name)
+                    self._record.add("noise", noise.multiplier)
                 answer = compute(query, self)
                 weight = self._weigh(query, answer, masked, training)
                 answer = self._merged_cells(query, answer)
-                if (noise := self.gate.policy.noise) is not None:
+                if noise is not None:
                     answer = add_noise(query, answer, noise, sharers)
                 self.gate.check(query, answer, weight, masked=masked)
                 self._memory.keep()
