@@ -94,3 +94,28 @@ def test_a_wrong_trusted_row_is_found_by_models_without_it(tmp_path):
     found = suspects(held_out(classifier, [clinic]), "B", np.arange(60), ("no", "yes"))
     assert found["row"].tolist() == [7]
     assert found[["given", "suggested"]].to_numpy().tolist() == [["no", "yes"]]
+
+
+def test_of_large_data_the_folds_learn_from_a_sample_and_say_so(monkeypatch):
+    data = random_data("squared", n=3000, d=3, m=40, seed=2)
+    large, small = split_agents(data, 2)
+    small = Agent(small.name, ArrayRows(*(part[:50] for part in data.buggy), *small.rows.trusted()))
+    model = CoMTRegressor().fit_agents([large, small])
+    assert held_out(model, [large, small]).note == ""
+    monkeypatch.setattr("comt.validation.LARGE", 1000)
+    monkeypatch.setattr("comt.validation.SAMPLE", 300)
+    monkeypatch.setattr("comt.validation.SAMPLE_EACH", 60)
+    held = held_out(model, [large, small])
+    assert held.folds == 5
+    assert held.rows == 40
+    assert 300 < held.learnt_from <= 360  # what large's share is, and all 50 rows of small
+    assert held.unverified == large.rows.n_rows + 50
+    assert f"{held.learnt_from:,} of the {held.unverified:,}" in held.note
+    assert not np.isnan(held.score)
+    # each prediction is that of a model of the same sample without that fold
+    agents = [large.with_sample(round(300 * large.rows.n_rows / held.unverified)), small]
+    assert sum(agent.rows.n_rows for agent in agents) == held.learnt_from
+    fold = {agent.name: fold_of(*agent.rows.trusted(), 5) for agent in agents}
+    other = CoMTRegressor().fit_agents([agent.with_trusted(fold[agent.name] != 0) for agent in agents])
+    features = pd.DataFrame(large.rows.trusted()[0][fold[large.name] == 0], columns=list(large.columns))
+    np.testing.assert_allclose(held.predicted[large.name][fold[large.name] == 0], other.predict(features))

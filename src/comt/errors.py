@@ -40,6 +40,15 @@ class GateError(ComtError, PermissionError):
     """The data holder's gate refused to let an answer out."""
 
 
+class RefusedError(GateError):
+    """Sites refused one question by their owners' policies; they still take part in others."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        self.reasons = dict(reasons)
+        told = "; ".join(f"site {site} {reason}" for site, reason in sorted(self.reasons.items()))
+        super().__init__(f"{told}; ask for something else, or have the owners allow it.")
+
+
 class ProtocolError(ComtError, RuntimeError):
     """A query or an answer does not have the shape, size or round that the vocabulary prescribes."""
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_ty
 import numpy as np
 
 from comt import wire
+from comt.declaration import MIN_COUNT, Declaration
 from comt.errors import ProtocolError
 from comt.masking.messages import query_classes
 from comt.problem import Array
@@ -58,28 +59,50 @@ class Join:
 
     training: str
     task: Task
+    #: a level of a category may be named from so many rows on; a site's own minimum may be larger
+    min_count: int = MIN_COUNT
     seconds: float = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """What a site says about itself before anything is summed: columns, labels, version. No count, no value of a row."""
+    """What a site says about itself before anything is summed: columns, labels, version. No count, no value of a row.
+
+    Of a column of categories the declaration names those that enough rows share, as its gate decides.
+    """
 
     site: str
     version: str
-    columns: tuple[str, ...] = ()
+    declaration: Declaration | None = None
+    #: name of the column that is predicted
+    target: str = ""
     labels: tuple[Label, ...] = ()
+    #: whether it answers questions whose sum shows every site by itself, however few rows they sum
+    by_agent: bool = False
     refusal: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of its columns, in the order of its file."""
+        return () if self.declaration is None else tuple(column.name for column in self.declaration.columns)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Begin:
-    """What the sites of an attempt agreed on: the order of the columns and the two labels of a classification."""
+    """Who takes part in an attempt, and the two labels of a classification."""
 
     training: str
-    columns: tuple[str, ...]
     participants: tuple[str, ...]
     classes: tuple[Label, ...] = ()
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreed:
+    """How all sites turn the columns of their tables into features."""
+
+    training: str
+    schema: str  # the text of a schema, as in model.json
     seconds: float = 60.0
 
 
@@ -119,7 +142,7 @@ class SealedReply:
 @cache
 def vocabulary() -> wire.Classes:
     """Return every class that may travel: these messages and what the questions of comt.queries are made of."""
-    own = (Envelope, Reply, Join, Joined, Begin, Finish, Sealed, SealedReply)
+    own = (Envelope, Reply, Join, Joined, Begin, Agreed, Finish, Sealed, SealedReply)
     return {**query_classes(), **wire.vocabulary(own)}
 
 

@@ -252,13 +252,18 @@ def _schema_of(estimator: Any, preparation: Preparation, agents: list[Agent]) ->
     schema: Schema | None = getattr(agents[0].rows, "schema", None) if agents else None
     if schema is None or not (estimator.standardize and estimator.fit_intercept):  # only then the centre is the median
         return schema
+    return filled(schema, preparation)
+
+
+def filled(schema: Schema, preparation: Preparation) -> Schema:
+    """Return the schema with the centre of every column of numbers for gaps that there were none of in training."""
     centers = dict(zip(schema.features, preparation.center.tolist(), strict=True))
 
-    def filled(column: Column) -> Column:
+    def column_filled(column: Column) -> Column:
         known = column.kind != "number" or column.fill is not None
         return column if known else replace(column, fill=centers[column.name])
 
-    return replace(schema, columns=tuple(filled(column) for column in schema.columns))
+    return replace(schema, columns=tuple(column_filled(column) for column in schema.columns))
 
 
 def _label(value: Any) -> Any:

@@ -64,7 +64,14 @@ class Told:
 
 
 def write_reports(
-    model: Any, folder: str | Path, told: Told | None = None, *, held: HeldOut | None = None, validate: bool = True
+    model: Any,
+    folder: str | Path,
+    told: Told | None = None,
+    *,
+    held: HeldOut | None = None,
+    validate: bool = True,
+    issues: pd.DataFrame | None = None,
+    say: Callable[[str], None] = lambda now: None,
 ) -> None:
     """Write ``report.html`` for everybody, and ``<agent>/report.html`` for the eyes of each agent.
 
@@ -81,18 +88,33 @@ def write_reports(
     validate:
         Otherwise: whether to train again without each fold of the trusted rows, so that models are compared on rows they
         did not see.
+    issues:
+        The model's issue table, if it was made already; with the changes of single features these are shown, too.
+    say:
+        Is told what is being done.
     """
     agents, told = _agents(model), told or Told()
     if held is None and validate:
+        say("training again without some of the trusted rows")
         held = held_out(model, agents)
-    n_cells = sum(agent.rows.n_rows for agent in agents) * len(agents[0].columns)
-    issues = model.issues(changes=n_cells <= CHANGES_TO)
+    if held is not None and held.note:
+        told = replace(told, notes=tuple(dict.fromkeys((*told.notes, held.note))))
+    if issues is None:
+        say("looking for rows that look wrong")
+        issues = model.issues(changes=shows_changes(agents))
     for agent in agents:
+        say(f"writing the report of {agent.name}")
         private = Path(folder) / agent.name
         private.mkdir(mode=0o700, exist_ok=True)
         write_agent_report(private / REPORT, agent_report(model, agent, issues, told, held))
+    say("comparing with simpler models")
     compared = None if held is None else compare(model, agents, held)
     write_aggregate_report(Path(folder) / REPORT, aggregate_report(model, issues, told, compared))
+
+
+def shows_changes(agents: Sequence[Agent]) -> bool:
+    """Whether the table of all rows is small enough for one more column per feature."""
+    return sum(agent.rows.n_rows for agent in agents) * len(agents[0].columns) <= CHANGES_TO
 
 
 def agent_report(

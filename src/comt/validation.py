@@ -24,8 +24,10 @@ from comt.agent.joining import METRICS, Task, score
 from comt.problem import Array
 
 FOLDS = 5
-#: from this many rows on, fits are long and two folds have to do
-LARGE = 300_000
+#: from this many rows on, fits are long, and those of the folds learn from a sample: about so many rows
+LARGE, SAMPLE = 300_000, 150_000
+#: of every agent at least so many rows (or all) are in the sample
+SAMPLE_EACH = 20_000
 #: robust standard deviations, or the probability, from which a trusted row is listed as one that looks wrong itself
 SUSPECT, SURE = 4.0, 0.9
 
@@ -40,6 +42,9 @@ class HeldOut:
     #: which of them may enter a score
     scored: dict[str, NDArray[np.bool_]]
     folds: int
+    #: unverified rows that each of these models learnt from, and how many there are
+    learnt_from: int = 0
+    unverified: int = 0
 
     @property
     def task(self) -> Task:
@@ -50,6 +55,16 @@ class HeldOut:
     def rows(self) -> int:
         """Number of rows that enter the score."""
         return int(sum(np.count_nonzero(mask) for mask in self.scored.values()))
+
+    @property
+    def note(self) -> str:
+        """Say so if the models that were scored learnt from a sample."""
+        if self.learnt_from >= self.unverified:
+            return ""
+        return (
+            f"to score models on trusted rows that they have not seen, {self.folds} models were trained on a sample: "
+            f"{self.learnt_from:,} of the {self.unverified:,} unverified rows, spread evenly over each agent's."
+        )
 
     @property
     def metric(self) -> str:
@@ -66,7 +81,7 @@ class HeldOut:
         return score(predicted, targets, self.task)
 
 
-def held_out(model: Any, agents: Sequence[Agent], folds: int | None = None) -> HeldOut | None:
+def held_out(model: Any, agents: Sequence[Agent], n_folds: int = FOLDS) -> HeldOut | None:
     """Fit again without each fold and predict it.
 
     None if there are too few rows to leave any out, or so few at one agent that two sums would differ by fewer rows than
@@ -78,21 +93,21 @@ def held_out(model: Any, agents: Sequence[Agent], folds: int | None = None) -> H
         A fitted CoMT estimator; it is not changed.
     agents:
         The agents it was fitted on.
-    folds:
-        By default 5, or 2 for large data.
+    n_folds:
+        How many; of large data, the fits of the folds learn from a sample of the unverified rows.
     """
     classification = hasattr(model, "classes_")
     scored = {agent.name: _scored(agent.rows) for agent in agents}
     if sum(np.count_nonzero(mask) for mask in scored.values()) < 2 * FOLDS:
         return None
-    n_folds = folds or (FOLDS if sum(agent.rows.n_rows for agent in agents) < LARGE else 2)
     fold = {agent.name: trusted_folds(agent.rows, *agent.rows.trusted(), n_folds) for agent in agents}
     if not all(_large_enough(fold[agent.name], agent.gate.policy.min_rows) for agent in agents):
         return None
+    learners = _sampled(agents)
     predicted = {agent.name: np.full(len(fold[agent.name]), np.nan) for agent in agents}
     for left_out in range(n_folds):
         part = clone(model).set_params(verbose=0, warm_start=False)
-        rest = [agent.with_trusted(fold[agent.name] != left_out) for agent in agents]
+        rest = [agent.with_trusted(fold[agent.name] != left_out) for agent in learners]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what there is to say was said of the fit of all rows
             part.fit_agents(rest)
@@ -103,7 +118,8 @@ def held_out(model: Any, agents: Sequence[Agent], folds: int | None = None) -> H
                     scores = part.decision_function(features) if classification else part.predict(features)
                     predicted[agent.name][asked] = scores
     targets = {agent.name: agent.rows.trusted()[1] for agent in agents}
-    return HeldOut(classification, predicted, targets, scored, n_folds)
+    learnt_from, unverified = (sum(agent.rows.n_rows for agent in side) for side in (learners, agents))
+    return HeldOut(classification, predicted, targets, scored, n_folds, learnt_from, unverified)
 
 
 def suspects(held: HeldOut | None, agent: str, places: NDArray[np.intp], classes: Sequence[Any]) -> pd.DataFrame:
@@ -131,6 +147,14 @@ def suspects(held: HeldOut | None, agent: str, places: NDArray[np.intp], classes
         given, suggested = targets, predicted
     table = pd.DataFrame({"row": places, "score": score_of, "flagged": wrong, "given": given, "suggested": suggested})
     return table[wrong].sort_values("score", ascending=False, kind="stable", ignore_index=True)[columns]
+
+
+def _sampled(agents: Sequence[Agent]) -> list[Agent]:
+    """Return the agents, of large data with a sample of their rows that keeps their proportions (but for small ones)."""
+    rows = sum(agent.rows.n_rows for agent in agents)
+    if rows < LARGE:
+        return list(agents)
+    return [agent.with_sample(max(SAMPLE_EACH, round(SAMPLE * agent.rows.n_rows / rows))) for agent in agents]
 
 
 def _large_enough(fold: NDArray[np.int64], min_rows: int) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from comt.agent import Agent, ArrayRows, FileRows, formats
+from comt.agent import data as data_module
+from comt.agent.data import PreparedRows
 from comt.errors import InputError
 from comt.preparation import Preparation
 from comt.queries import DualSums, Histogram
@@ -135,10 +139,9 @@ GOOD = "a,b,y,t\n1,2,3,0\n4,5,6,1\n"
         ("a,b,y,t\n1,2,3,0\n1,2,,0\n", {}, ["1 rows", "row 1", "'y'"]),
         ("a,b,y,t\n1,2,,0\n1,2,,0\n", {}, ["2 rows", "row 0", "'y'"]),
         ("a,b,y,t\n1,2,3,0\nfive,2,3,0\n", {}, ["'a'", "string", "numbers"]),
-        ("a,b,y,t\n1,2,3,yes\n1,2,3,no\n", {}, ["'t'", "true or false"]),
+        ("a,b,y,t\n1,2,3,maybe\n1,2,3,no\n", {}, ["'t'", "'maybe'", "true or false"]),
         ("a,b,y,t\n1,2,3,2\n1,2,3,0\n", {}, ["'t'", "true or false"]),
         ("a,b,y,t\n1,2,3,0.5\n1,2,3,0\n", {}, ["'t'", "true or false"]),
-        ("a,b,y,t\n1,2,3,\n1,2,3,0\n", {}, ["'t'", "true or false"]),
         ("a,b,y,t\n1,2,3,0\n1,2\n", {}, ["rows.csv", "cannot be read"]),
     ],
 )
@@ -187,3 +190,17 @@ def test_labels_are_no_numbers(tmp_path):
     with pytest.raises(InputError, match="'y' is not numeric") as caught:
         next(rows.blocks())
     assert is_one_sentence(caught.value)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_targets_that_are_far_out_are_believed_as_far_as_those_of_arrays(tmp_path, monkeypatch, kept):
+    monkeypatch.setattr(data_module, "KEEP_BYTES", 2**20 if kept else 0)
+    data = random_data("squared", n=80, d=2, m=10)
+    data.targets[::9] = 1e6
+    path = write(frame_of(data, np.random.default_rng(0)), tmp_path, ".csv")
+    preparation = replace(Preparation.identity(2), compressed=True)
+    file = PreparedRows(FileRows(path, target="y", trusted="checked"), preparation)
+    arrays = PreparedRows(ArrayRows(*data.buggy), preparation)
+    found, expected = (np.sort(np.concatenate([y for _, y in rows.blocks()])) for rows in (file, arrays))
+    assert expected.max() < 1e6
+    np.testing.assert_allclose(found, expected)

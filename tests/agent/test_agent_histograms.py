@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comt.agent.histograms import coarse_bins, count_columns
-from comt.queries import COARSE_BINS, Histogram, coarse_edges
+from comt.agent.rank_bins import counted
+from comt.queries import COARSE_BINS, RANK_BINS, Histogram, coarse_edges, rank_edges
 
 
 def test_the_grid():
@@ -84,3 +85,22 @@ def test_counting_leaves_the_rows_alone():
 
 def test_no_rows():
     assert count_columns(Histogram(n_columns=3), np.empty((0, 2)), np.empty(0)).sum() == 0
+
+
+def ranked(values):
+    """The definition: a binary search on the public edges."""
+    bins = np.searchsorted(rank_edges(), values, side="right")
+    return np.bincount(bins, minlength=RANK_BINS)
+
+
+@given(values=st.lists(st.floats(allow_nan=False), min_size=1, max_size=50))
+def test_counts_on_the_grid_of_ranks_are_those_of_a_binary_search(values):
+    np.testing.assert_array_equal(counted(np.array(values)[:, None])[0], ranked(values))
+
+
+def test_counts_on_the_grid_of_ranks_next_to_every_edge():
+    edges = rank_edges()
+    near = [edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf), edges[::-1] * 0.97]
+    values = np.column_stack([*near, np.random.default_rng(0).standard_cauchy(len(edges))])
+    for column, found in zip(values.T, counted(values), strict=True):
+        np.testing.assert_array_equal(found, ranked(column))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from simulated_agents import simulate
 
+from comt.baselines import cocoa as module
 from comt.baselines.base import pooled
 from comt.baselines.buggy_only import BuggyOnly
 from comt.baselines.cocoa import CoCoA, cocoa, conjugate
@@ -33,6 +34,18 @@ def test_averaging_and_adding_converge_monotonically(federation, gamma, sigma):
     gaps = np.array(run.gaps)
     assert (gaps >= -1e-9).all()
     assert gaps[-1] < 1e-2 * gaps[0]
+
+
+@pytest.mark.parametrize("federation", ["regression"], indirect=True)
+@pytest.mark.parametrize(("gamma", "sigma"), [(0.2, 1.0), (1.0, 5.0)], ids=["averaging", "adding"])
+def test_rounds_on_sums_are_the_rounds_on_rows(federation, gamma, sigma, monkeypatch):
+    rows, task, _ = federation
+    short = cocoa(rows, task, LAMBDA, gamma=gamma, sigma=sigma, n_rounds=30)
+    monkeypatch.setattr(module, "_same_sums", lambda features, targets: (features, targets))
+    long = cocoa(rows, task, LAMBDA, gamma=gamma, sigma=sigma, n_rounds=30)
+    np.testing.assert_allclose(short.coef, long.coef, rtol=1e-10)
+    np.testing.assert_allclose(short.dual_values, long.dual_values, rtol=1e-10)
+    np.testing.assert_allclose(short.gaps, long.gaps, rtol=1e-6)
 
 
 def test_adding_reaches_the_ridge_solution():

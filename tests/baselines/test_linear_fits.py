@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import check_grad, minimize
+from scipy.special import expit
 from simulated_agents import simulate
 from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -11,6 +12,7 @@ from comt.baselines.base import AgentRows, pooled
 from comt.baselines.buggy_only import BuggyOnly
 from comt.baselines.linear import fit_exact, loss, loss_gradient
 from comt.baselines.local_only import LocalOnly
+from comt.baselines.logistic import chance, softplus
 from comt.baselines.trusted_only import TrustedOnly
 from comt.errors import ConvergenceError, InputError
 
@@ -129,3 +131,9 @@ def test_input_is_refused_with_a_sentence():
         BuggyOnly().fit([*agents, empty], "regression")
     with pytest.raises(InputError, match="0 trusted rows"):
         TrustedOnly().fit([agents[1]], "regression")
+
+
+def test_logistic_functions_are_scipy_s_to_rounding_at_all_scores():
+    scores = np.concatenate([-np.logspace(2.8, -12, 200), [0.0], np.logspace(-12, 2.8, 200)])
+    np.testing.assert_allclose(chance(scores), expit(scores), rtol=1e-14)
+    np.testing.assert_allclose(softplus(scores), np.logaddexp(0.0, scores), rtol=1e-14)

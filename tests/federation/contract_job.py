@@ -12,6 +12,7 @@ from nvflare.collab import collab
 from comt.agent.flare_site import FlareSite
 from comt.federation.flare.transport import CollabTransport
 from comt.federation.remote import RemoteFederation
+from comt.server.coordinator import begin
 
 
 class SimulatedSite(FlareSite):
@@ -50,7 +51,7 @@ class ContractCoordinator:
             federation.on_round = lambda purpose, seconds, times=times: times.append(seconds)
             try:
                 federation.gather()
-                federation.begin()
+                begin(federation)
                 arrays = dict(CASES[name](federation))
             except Exception:
                 (out / f"{name}.txt").write_text(traceback.format_exc())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +11,14 @@ import pandas as pd
 from comt import messages, wire
 from comt.agent.site_config import SiteConfig
 from comt.agent.site_service import SiteService
-from comt.federation.remote import Replies
+from comt.federation.transport import Replies
 from comt.masking.identity import KeyIdentity, KnownKeys
 from comt.messages import Envelope, Reply
+
+
+def path_with(*folders):
+    """Return the processes' PYTHONPATH: these folders, and whatever this process was told (the comt under test)."""
+    return os.pathsep.join([*folders, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def site_files(folder, n_sites=3, *, task="regression", n=120, d=3, seed=0, trusted=20, noise=0.3):
@@ -48,8 +54,9 @@ PLAIN = {
 }  # fmt: skip
 
 
-def settings(path, folder, *, protective=False, **policy):
-    return SiteConfig(path, "y", "ok", results=folder, policy=policy if protective else PLAIN | policy)
+def settings(path, folder, *, protective=False, categorical=(), **policy):
+    policy = policy if protective else PLAIN | policy
+    return SiteConfig(path, "y", "ok", results=folder, policy=policy, categorical=categorical)
 
 
 def open_sites(folder, paths, **policy):
@@ -116,7 +123,7 @@ class SitesInProcess:
         return Replies(answers, failures)
 
 
-FROM_COORDINATOR = (messages.Join, messages.Begin, Envelope, messages.Sealed, messages.Finish)
+FROM_COORDINATOR = (messages.Join, messages.Begin, messages.Agreed, Envelope, messages.Sealed, messages.Finish)
 
 
 def spoiled(data: bytes, kind: str) -> bytes:

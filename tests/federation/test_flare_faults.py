@@ -14,14 +14,14 @@ from sites_in_process import FIXED, agents_of
 
 from comt import CoMTRegressor
 from comt.errors import FederationError
-from comt.federation.flare import kits
+from comt.federation.flare import hardening
 from comt.federation.flare.operator import Operator
 from comt.server.coordinator import Request
 
 pytestmark = pytest.mark.slow
 
-#: a training of these data has four exchanges: two histograms, the sums, the size of residuals
-ROUNDS = {"first": 1, "middle": 2, "last": 4}
+#: a training of these data has five exchanges: missing cells, two histograms, the sums, the size of residuals
+ROUNDS = {"first": 1, "middle": 3, "last": 5}
 KINDS = ["raise", "hang", "nan", "shape", "huge", "stale"]
 
 
@@ -33,13 +33,13 @@ def coef(deployment, without=()):
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults")
-    before = kits.ALLOWED
-    kits.ALLOWED = (*before, "faulty_objects.FaultySite", "matrix_job.MatrixCoordinator")
+    before = hardening.ALLOWED
+    hardening.ALLOWED = (*before, "faulty_objects.FaultySite", "matrix_job.MatrixCoordinator")
     try:
         with Deployment(folder) as running:
             yield running
     finally:
-        kits.ALLOWED = before
+        hardening.ALLOWED = before
     assert left_running(folder) == []
 
 
@@ -97,6 +97,7 @@ def test_a_killed_job_process_is_resumed_to_the_same_model(deployment, when):
     assert result["done"]
     assert result["sites"] == list(deployment.names)
     assert result["replayed_rounds"] == ROUNDS[when] - 1
+    assert result["rounds"] == ROUNDS["last"]
     np.testing.assert_allclose(deployment.model(folder).coef, coef(deployment), rtol=0, atol=1e-10)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -61,9 +63,13 @@ def conic(problem, data):
     objective = conjugate + problem.lambda_w / 2 * cp.sum_squares(theta)
     objective += problem.lambda_alpha * cp.norm1(alpha) + problem.lambda_trusted * trusted
     task = cp.Problem(cp.Minimize(objective))
-    # the tightest that the solver reaches on exponential cones
-    tol = 1e-11 if problem.loss_name == "squared" else 1e-8
-    task.solve(solver=cp.CLARABEL, tol_gap_abs=tol, tol_gap_rel=tol, tol_feas=tol)
+    # the tightest that the solver reaches; on exponential cones that depends on the processor's arithmetic
+    for tol in (1e-11,) if problem.loss_name == "squared" else (1e-8, 3e-8, 1e-7):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Solution may be inaccurate")
+            task.solve(solver=cp.CLARABEL, tol_gap_abs=tol, tol_gap_rel=tol, tol_feas=tol)
+        if task.status == cp.OPTIMAL:
+            break
     assert task.status == cp.OPTIMAL
     return theta.value, alpha.value, task.value
 

@@ -47,7 +47,7 @@ def moments(X, y):
 
 def test_moments_are_what_the_rows_say():
     X, y, Xt, yt = rows()
-    answer = ask_moments(federation(X, y, Xt, yt), Preparation.identity(3, 10.0), n_folds=4)
+    answer = ask_moments(federation(X, y, Xt, yt), Preparation.identity(3, 10.0), n_folds=4, whole=True)
     joint = np.column_stack([X, np.full(len(y), 10.0), y])
     np.testing.assert_allclose(answer["moments"].sum(axis=0), joint.T @ joint)
     trusted = np.column_stack([Xt, np.full(len(yt), 10.0), yt])

@@ -21,14 +21,14 @@ from comt.agent.memory import Memory
 from comt.agent.noise import Accountant, ClippedPreparation, add_noise
 from comt.agent.policy import Policy
 from comt.agent.record import FILE, Record
-from comt.agent.sampling import FewerTrusted
+from comt.agent.sampling import FewerTrusted, SampledRows
 from comt.agent.saturation import saturated
 from comt.declaration import Declaration, Declare, DeclaredColumn
 from comt.errors import GateError, InputError
 from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
 from comt.queries import Answer, Query
-from comt.schema import as_text
+from comt.schema import Schema, as_text
 
 
 class Agent:
@@ -94,7 +94,7 @@ class Agent:
     ) -> tuple[Answer, Weight]:
         """Answer, and say how many rows the answer rests on; under masks the gate weighs the sum over sites later."""
         with self._lock:  # engines call from several threads; an answer must not see half a state
-            kept = self.store.get("admm")
+            kept = dict(self.store)
             try:
                 self.gate.admit(query, individual=individual, masked=masked)
                 noise, epsilon = self.gate.policy.noise, 0.0
@@ -109,11 +109,7 @@ class Agent:
                 self.gate.check(query, answer, weight, masked=masked)
                 self._memory.keep()
             except GateError as refusal:
-                if self.store.get("admm") is not kept:  # a refused step of Algorithm 1 was not taken
-                    if kept is None:
-                        del self.store["admm"]
-                    else:
-                        self.store["admm"] = kept
+                self._take_back(kept)
                 self.gate.refused()
                 self.ledger.refuse(self.name, round_number, query.purpose, str(refusal))
                 raise
@@ -135,6 +131,13 @@ class Agent:
             if noise is not None:
                 self.ledger.note("noise", round=round_number, epsilon=epsilon, delta=noise.delta)
             return answer, weight
+
+    def _take_back(self, kept: dict[str, object]) -> None:
+        """Keep what was known before: a refused step of Algorithm 1 was not taken, on disk neither."""
+        if any(self.store.get(name) is not kept.get(name) for name in {*self.store, *kept}):
+            self.store.clear()
+            for name, value in kept.items():
+                self.store[name] = value
 
     def _weigh(self, query: Query, answer: Answer, masked: bool, training: str) -> Weight:
         """Count the rows behind every sum; others rely on it under masks, so there it does not depend on own policy."""
@@ -182,6 +185,12 @@ class Agent:
                 )
             return declaration
 
+    def use_schema(self, schema: Schema) -> None:
+        """Read the table as the federation agreed to; what too few of its rows share stays inside."""
+        with self._lock:
+            table_of(self).use_schema(schema, self.gate.min_rows)
+            self._prepared = None
+
     def prepared(self, preparation: Preparation) -> PreparedRows:
         """Return the rows under a preparation; the latest one is kept."""
         if self._prepared is None or self._prepared.preparation.fingerprint != preparation.fingerprint:
@@ -192,7 +201,14 @@ class Agent:
 
     def with_trusted(self, kept: NDArray[np.bool_]) -> Agent:
         """Return the same agent, ledger and policy with only some of its trusted rows, as cross-validation needs it."""
-        return Agent(self.name, FewerTrusted(self.rows, kept), self.gate.policy, self.ledger)
+        return self._with_rows(FewerTrusted(self.rows, kept))
+
+    def with_sample(self, most: int) -> Agent:
+        """Return the same agent, ledger and policy with at most so many of its unverified rows, spread evenly."""
+        return self if self.rows.n_rows <= most else self._with_rows(SampledRows(self.rows, most))
+
+    def _with_rows(self, rows: RowSource) -> Agent:
+        return Agent(self.name, rows, self.gate.policy, self.ledger)
 
     # What follows is for the owner: values per row, which never pass the gate because they never go there.
 

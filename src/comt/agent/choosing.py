@@ -5,36 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from comt.agent.answers import compute, zeros
 from comt.agent.folds import fold_of
+from comt.agent.rank_bins import counted
 from comt.preparation import CAP, Preparation
 from comt.problem import Array
 from comt.queries import (
-    RANK_BINS,
     Answer,
+    EitherSignSums,
     ErrorCounts,
     MomentsByAgent,
     NoisyLabelSums,
     RankCounts,
     RobustMoments,
     TrustedSums,
-    rank_edges,
 )
 
 if TYPE_CHECKING:
     from comt.agent.agent import Agent
-
-_EDGES = rank_edges()
-
-
-def _counted(values: Array) -> Array:
-    """Count each column of values on the grid of ranks; returns (columns, bins)."""
-    bins = np.searchsorted(_EDGES, values, side="right")
-    bins += RANK_BINS * np.arange(values.shape[1])
-    counts = np.bincount(bins.ravel(), minlength=RANK_BINS * values.shape[1])
-    return counts.reshape(values.shape[1], RANK_BINS).astype(np.float64)
 
 
 def _joint(features: Array, targets: Array) -> Array:
@@ -44,6 +35,11 @@ def _joint(features: Array, targets: Array) -> Array:
 def _inside(preparation: Preparation, features: Array) -> Array:
     """Return the features without the constant column."""
     return features[:, : len(preparation.center)]
+
+
+def whole_rows(preparation: Preparation, features: Array) -> NDArray[np.bool_]:
+    """Return which rows have no capped cell."""
+    return np.asarray((np.abs(_inside(preparation, features)) < CAP).all(axis=1))
 
 
 def _both_signs(values: Array) -> Array:
@@ -59,10 +55,11 @@ def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> Answer:
         joint, inside = _joint(features, targets), _inside(query.preparation, features)
         moments = joint.T @ joint
         arrays["moments"][slot] += moments
-        capped = (np.abs(inside) >= CAP).any(axis=1)
-        arrays["whole"][slot] += moments - joint[capped].T @ joint[capped] if capped.any() else moments
-        arrays["whole_rows"][slot] += len(targets) - np.count_nonzero(capped)
-        arrays["columns"][slot] += _counted(_both_signs(_joint(inside, targets)))
+        if query.whole:
+            capped = ~whole_rows(query.preparation, features)
+            arrays["whole"][slot] += moments - joint[capped].T @ joint[capped] if capped.any() else moments
+            arrays["whole_rows"][slot] += len(targets) - np.count_nonzero(capped)
+        arrays["columns"][slot] += counted(_both_signs(_joint(inside, targets)))
     arrays["rows"][slot] += prepared.n_rows
     features, targets = prepared.trusted
     inside = _inside(query.preparation, features)
@@ -71,8 +68,9 @@ def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> Answer:
         joint = _joint(features, targets)[folds == fold]
         arrays["trusted"][fold] += joint.T @ joint
         arrays["trusted_rows"][fold] += len(joint)
-    arrays["trusted_whole_rows"] += np.count_nonzero((np.abs(inside) < CAP).all(axis=1))
-    arrays["trusted_columns"] += _counted(_both_signs(_joint(inside, targets)))
+    if query.whole:
+        arrays["trusted_whole_rows"] += np.count_nonzero(whole_rows(query.preparation, features))
+    arrays["trusted_columns"] += counted(_both_signs(_joint(inside, targets)))
     trusted = int(arrays["trusted_rows"][arrays["trusted_rows"] > 0].min(initial=len(targets)))
     return Answer(arrays, {name: trusted if name.startswith("trusted") else prepared.n_rows for name in arrays})
 
@@ -91,12 +89,12 @@ def _rank_counts(query: RankCounts, agent: Agent) -> Answer:
     weights = query.weights[:, query.slot(agent.name)]
     for index in np.flatnonzero(weights).tolist():
         for features, targets in prepared.blocks():
-            arrays["buggy"][index] += weights[index] * _counted(_statistics(query, index, features, targets))
+            arrays["buggy"][index] += weights[index] * counted(_statistics(query, index, features, targets))
     features, targets = prepared.trusted
     folds = fold_of(features, targets, query.n_folds)
     for index, fold in enumerate(query.fold):
         chosen = folds == fold if fold >= 0 else slice(None)
-        arrays["trusted"][index] += _counted(_statistics(query, index, features[chosen], targets[chosen]))
+        arrays["trusted"][index] += counted(_statistics(query, index, features[chosen], targets[chosen]))
     return Answer(arrays, {"buggy": prepared.n_rows, "trusted": len(prepared.trusted[1])})
 
 
@@ -122,8 +120,25 @@ def _error_counts(query: ErrorCounts, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
     counts = zeros(query)["counts"]
     for features, targets in prepared.part(query.thin):
-        counts += _counted(np.abs(targets[:, None] - features @ query.theta.T))
+        counts += counted(np.abs(targets[:, None] - features @ query.theta.T))
     return Answer({"counts": counts}, {"counts": prepared.n_rows})
+
+
+@compute.register(EitherSignSums)
+def _either_sign_sums(query: EitherSignSums, agent: Agent) -> Answer:
+    prepared = agent.prepared(query.preparation)
+    arrays = zeros(query)
+    keeps, turns = np.log(query.share), np.log1p(-query.share)
+    for features, targets in prepared.part(query.thin):
+        scores = features @ query.theta.T
+        along = targets[:, None] * scores / query.noise
+        arrays["value"] += (np.logaddexp(keeps + along, turns - along)).sum(axis=0)
+        arrays["value"] -= 0.5 * ((targets @ targets + (scores**2).sum(axis=0)) / query.noise)
+        arrays["value"] -= 0.5 * len(targets) * np.log(2.0 * np.pi * query.noise)
+        kept = expit(keeps - turns + 2.0 * along)
+        arrays["cross"] += ((2.0 * kept - 1.0) * targets[:, None]).T @ features
+        arrays["kept"] += kept.sum(axis=0)
+    return Answer(arrays, dict.fromkeys(arrays, prepared.n_rows))
 
 
 @compute.register(NoisyLabelSums)
@@ -135,6 +150,9 @@ def _noisy_label_sums(query: NoisyLabelSums, agent: Agent) -> Answer:
     taking_part = np.flatnonzero(weights)
     loss = query.problem().loss
     for features, targets in prepared.part(query.thin):
+        if query.whole:
+            whole = whole_rows(query.preparation, features)
+            features, targets = features[whole], targets[whole]
         scores = features @ query.theta[taking_part].T
         for column, index in enumerate(taking_part):
             weight, positive = abs(weights[index]), expit(scores[:, column])

@@ -15,14 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comt.agent.answers import row_scores, taken_rows
+from comt.agent.choosing import whole_rows
 from comt.agent.folds import fold_of
 from comt.errors import GateError
 from comt.losses import get_loss
-from comt.preparation import CAP
 from comt.queries import (
     CurvatureTimes,
     DirectSums,
     DualSums,
+    EitherSignSums,
     ErrorCounts,
     Histogram,
     MomentsByAgent,
@@ -188,10 +189,11 @@ def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> list[Cover]:
     """All rows, those without a capped cell, and the folds of the trusted rows: moments know no model."""
     prepared = agent.prepared(query.preparation)
     key = query.preparation.fingerprint.encode()
-    width = len(query.preparation.center)
-    whole: list[Rows] = [np.asarray((np.abs(x[:, :width]) < CAP).all(axis=1)) for x, _ in prepared.blocks()]
     folds = _folds(prepared, query.n_folds)
-    found = [Cover("moments", key, None), Cover("moments", key, _joined(whole))]
+    found = [Cover("moments", key, None)]
+    if query.whole:
+        whole = _joined([whole_rows(query.preparation, features) for features, _ in prepared.blocks()])
+        found.append(Cover("moments", key, whole))
     return found + [Cover("trusted moments", key, folds == fold, trusted=True) for fold in range(query.n_folds)]
 
 
@@ -224,11 +226,19 @@ def _robust_moments(query: RobustMoments, agent: Agent) -> list[Cover]:
     return found
 
 
+@covers.register(EitherSignSums)
+def _either_sign_sums(query: EitherSignSums, agent: Agent) -> list[Cover]:
+    part = _joined([_every(len(y), query.thin) for _, y in agent.prepared(query.preparation).blocks()])
+    return [Cover("either sign", theta.tobytes(), part) for theta in query.theta]
+
+
 @covers.register(NoisyLabelSums)
 def _noisy_label_sums(query: NoisyLabelSums, agent: Agent) -> list[Cover]:
     weights = query.weights[:, query.slot(agent.name)]
-    blocks = [len(targets) for _, targets in agent.prepared(query.preparation).blocks()]
-    part = _joined([_every(length, query.thin) for length in blocks])
+    blocks = list(agent.prepared(query.preparation).blocks())
+    part = _joined([_every(len(targets), query.thin) for _, targets in blocks])
+    if query.whole:
+        part &= _joined([whole_rows(query.preparation, features) for features, _ in blocks])
     return [
         Cover("buggy", theta.tobytes(), part if weight != 0 else np.zeros_like(part))
         for theta, weight in zip(query.theta, weights, strict=True)

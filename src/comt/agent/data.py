@@ -120,10 +120,8 @@ class PreparedRows:
         start = 0
         for raw_features, raw_targets in source.blocks():
             part = slice(start, start + len(raw_targets))
-            features[part], targets[part] = (
-                self.preparation.features(raw_features),
-                self.preparation.targets(raw_targets),
-            )
+            features[part] = self.preparation.features(raw_features)
+            targets[part] = self._targets(raw_targets)
             start = part.stop
         return features, targets
 

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from comt.agent.data import PreparedRows
 
 
+#: where an agent keeps the state after the latest round, and after the one before it
+LATEST, BEFORE = "admm", "admm before"
+
+
 @dataclass
 class AdmmState:
     """What an agent keeps between rounds: α_k, q_k (β_i = α_i s_i q), the round, and that round's answer."""
@@ -44,10 +48,11 @@ class AdmmState:
 
 
 def proximal_step(query: ProximalStep, agent: Agent) -> Answer:
-    """Apply one step, or repeat the answer of a step already applied."""
-    state = agent.store.get("admm")
-    if isinstance(state, AdmmState) and state.training == query.training and state.round == query.round:
-        return state.answer
+    """Apply one step, or repeat the answer of one of the two steps applied last: a coordinator may have lost a round."""
+    state = agent.store.get(LATEST)
+    for known in (state, agent.store.get(BEFORE)):
+        if isinstance(known, AdmmState) and (known.training, known.round) == (query.training, query.round):
+            return known.answer
     prepared = agent.prepared(query.preparation)
     before: AdmmState | None = None
     if query.round == 0:
@@ -67,7 +72,9 @@ def proximal_step(query: ProximalStep, agent: Agent) -> Answer:
         public = follow(query, before.public if before else None, before.constants if before else b"", agent.name)
     new = _step(query, prepared, alpha, direction, price)
     new.public, new.constants = public, constants_of(query)
-    agent.store["admm"] = new
+    if state is not None:
+        agent.store[BEFORE] = state
+    agent.store[LATEST] = new
     return new.answer
 
 

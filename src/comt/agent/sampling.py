@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from comt.agent.data import Block, RowSource
+from comt.agent.data import ArrayRows, Block, RowSource
 
 
 def spread_sample(rows: RowSource, most: int) -> Block:
@@ -29,6 +29,17 @@ def rows_at(rows: RowSource, places: NDArray[np.intp]) -> Block:
         features[here], targets[here] = block[places[here] - start], wanted[places[here] - start]
         start += len(wanted)
     return features, targets
+
+
+class SampledRows:
+    """A sample of an agent's unverified rows, read once and kept, with all its trusted ones."""
+
+    def __init__(self, source: RowSource, most: int) -> None:
+        self._sample = ArrayRows(*spread_sample(source, most), names=source.names)
+        self.names, self.n_rows = source.names, self._sample.n_rows
+        self.blocks, self.trusted = self._sample.blocks, source.trusted
+        scored: NDArray[np.bool_] | None = getattr(source, "scored", None)
+        self.scored = np.ones(len(source.trusted()[1]), dtype=bool) if scored is None else scored
 
 
 class FewerTrusted:

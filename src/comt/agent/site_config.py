@@ -26,6 +26,8 @@ class SiteConfig:
     #: where the issue tables, the ledger and the site's log are written
     results: Path = Path("results")
     policy: dict[str, Any] = field(default_factory=dict)
+    #: columns of numbers that are codes of categories
+    categorical: tuple[str, ...] = ()
 
     def gate_policy(self) -> Policy:
         """Return the policy for the gate; what the table does not name is protective."""
@@ -51,6 +53,7 @@ class SiteConfig:
                 target=_text(data.pop("target")),
                 trusted=_text(data.pop("trusted")) if "trusted" in data else None,
                 drop=tuple(_text(name) for name in data.pop("drop", [])),
+                categorical=tuple(_text(name) for name in data.pop("categorical", [])),
                 results=_path(path, results.pop("folder")),
                 policy=policy,
             )._nothing_else({**data, **results})
@@ -73,6 +76,8 @@ class SiteConfig:
             else []
         )
         drop = [f"drop = [{', '.join(map(_quoted, self.drop))}]   # columns that are no features"] if self.drop else []
+        codes = ", ".join(map(_quoted, self.categorical))
+        categorical = [f"categorical = [{codes}]   # columns of numbers that are codes"] if codes else []
         lines = [
             "# This file belongs to the site. It is read here only; the coordinator can neither see nor change it.",
             "[data]",
@@ -80,6 +85,7 @@ class SiteConfig:
             f"target = {_quoted(self.target)}",
             *trusted,
             *drop,
+            *categorical,
             "",
             "[results]   # issue tables, the ledger of what left, the site's log: private",
             f"folder = {_quoted(str(self.results))}",

@@ -6,26 +6,30 @@ hold values of rows; they go to the site's own log.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from comt import __version__, messages, wire
 from comt.agent.agent import Agent
-from comt.agent.files import FileRows
-from comt.agent.formats import read_schema
+from comt.agent.gaps import table_of
 from comt.agent.ledger import Ledger
-from comt.agent.private import append_private, private_folder, write_private, write_table
+from comt.agent.private import append_private, private_folder
 from comt.agent.site import Site
 from comt.agent.site_config import SiteConfig
 from comt.agent.store import DiskStore
+from comt.agent.tables import TableRows
+from comt.declaration import Declaration, Declare
 from comt.errors import GateError, InputError, ProtocolError
 from comt.masking.identity import Directory, Identity
-from comt.messages import Begin, Envelope, Finish, Join, Joined, Reply, Sealed, SealedReply
+from comt.messages import Agreed, Begin, Envelope, Finish, Join, Joined, Reply, Sealed, SealedReply
+from comt.schema import Schema
 
 LEDGER = "ledger.jsonl"
 LOG = "site.log"
@@ -65,7 +69,7 @@ class SiteService:
         reply: Any
         message: Any
         try:
-            message = messages.parse(data, Join, Begin, Envelope, Sealed, Finish)
+            message = messages.parse(data, Join, Begin, Agreed, Envelope, Sealed, Finish)
         except ProtocolError as error:
             self._note(f"refused a message: {error}")
             return wire.pack(Reply(training="", round=0, site=self.name, refusal="protocol"))
@@ -98,6 +102,8 @@ class SiteService:
             raise ProtocolError(f"training {message.training} has not been joined; join first.")
         if isinstance(message, Begin):
             return self._begin(message, self._agent)
+        if isinstance(message, Agreed):
+            return self._agreed(message, self._agent)
         if isinstance(message, Finish):
             return self._finish(message, self._agent)
         if isinstance(message, Sealed):
@@ -108,39 +114,53 @@ class SiteService:
         """Open the data afresh; say which columns and labels they have."""
         self._config = config = self._load()
         private_folder(config.results)
-        self._agent, self._masked = self._open(config, None), None
+        self._agent, self._masked = self._open(config), None
         self._agent.ledger.note("training", training=message.training, task=message.task)
         self._training, self._task = message.training, message.task
-        rows = self._agent.rows
-        assert isinstance(rows, FileRows)
+        rows = table_of(self._agent)
         numeric = all(isinstance(label, float) for label in rows.labels)
         if message.task == "regression" and not numeric:
             raise InputError(f"the target '{config.target}' holds no numbers, as a regression needs.")
         if message.task == "classification" and len(rows.labels) > 2:
             raise InputError(f"the target '{config.target}' holds more than the two labels of a classification.")
         labels = tuple(sorted(rows.labels)) if message.task == "classification" else ()
+        declaration = self._agent.declare(Declare(min_count=message.min_count), 0)
         self._note(f"joined training {message.training} ({message.task})")
-        return Joined(site=self.name, version=__version__, columns=rows.names, labels=labels)
+        policy = self._agent.gate.policy
+        return Joined(
+            site=self.name,
+            version=__version__,
+            declaration=_without_counts(declaration),
+            target=config.target,
+            labels=labels,
+            by_agent=policy.by_agent and policy.min_rows <= 1,
+        )
 
-    def _open(self, config: SiteConfig, columns: tuple[str, ...] | None) -> Agent:
-        rows = open_rows(config, columns)
+    def _open(self, config: SiteConfig) -> Agent:
+        rows = open_rows(config)
         folder = private_folder(config.results)
         agent = Agent(self.name, rows, config.gate_policy(), Ledger(folder / LEDGER))
         agent.store = DiskStore(folder)
         return agent
 
     def _begin(self, message: Begin, agent: Agent) -> Joined:
-        assert self._config is not None
-        if set(message.columns) != set(agent.columns):
-            raise InputError("the federation's columns are not those of this site's file.")
-        if message.columns != agent.columns:
-            self._agent = agent = self._open(self._config, message.columns)
-            self._masked = None
-        assert isinstance(agent.rows, FileRows)
+        rows = table_of(agent)
         if message.classes:
-            if len(message.classes) != 2 or not agent.rows.labels <= set(message.classes):
+            if len(message.classes) != 2 or not rows.labels <= set(message.classes):
                 raise InputError("the federation's labels are not those of this site's file.")
-            agent.rows.use_classes((message.classes[0], message.classes[1]))
+            rows.use_classes((message.classes[0], message.classes[1]))
+        return Joined(site=self.name, version=__version__)
+
+    def _agreed(self, message: Agreed, agent: Agent) -> Joined:
+        """Read the table as agreed; the columns must be those of this site's file."""
+        try:
+            schema = Schema.from_json(json.loads(message.schema))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise ProtocolError(f"the federation's schema cannot be read ({error}).") from None
+        unknown = set(schema.names) - set(table_of(agent).scans)
+        if unknown and not table_of(agent).sparse:
+            raise InputError(f"the federation's columns {sorted(unknown)} are not in this site's file.")
+        agent.use_schema(schema)
         return Joined(site=self.name, version=__version__)
 
     def _reply(self, message: Envelope, agent: Agent) -> Reply:
@@ -162,23 +182,19 @@ class SiteService:
 
     def _finish(self, message: Finish, agent: Agent) -> Joined:
         """Write the model and, for the owner's eyes only, what looks wrong in its rows."""
-        assert self._config is not None
-        assert isinstance(agent.rows, FileRows)
-        folder = private_folder(self._config.results / message.training)
-        write_private(folder / "model.json", message.model.encode())
-        from comt.agent.simple_issues import classification_issues, regression_issues
-        from comt.model_file import load
+        from comt.agent.site_results import REPORT, write_results
 
-        model = load(folder / "model.json")
-        if model.classes is None:
-            issues = regression_issues(agent, model.preparation, model.theta, message.residual_size)
-        else:
-            issues = classification_issues(agent, model.preparation, model.theta, model.classes)
-        issues["row"] = agent.rows.positions()
-        issues = issues.sort_values("score", ascending=False, kind="stable", ignore_index=True)
-        write_table(issues.drop(columns="agent"), folder / "issues.csv")
-        flagged = int(issues["flagged"].sum())
-        self._note(f"training {message.training} is done: {flagged} rows look wrong, see {folder / 'issues.csv'}")
+        assert self._config is not None
+        folder = private_folder(self._config.results / message.training)
+        flagged = write_results(
+            folder,
+            agent,
+            self._config,
+            training=message.training,
+            model=message.model,
+            residual_size=message.residual_size,
+        )
+        self._note(f"training {message.training} is done: {flagged} rows look wrong, see {folder / REPORT}")
         return Joined(site=self.name, version=__version__)
 
     def _note(self, text: str, error: Exception | None = None) -> None:
@@ -196,20 +212,20 @@ class SiteService:
         append_private(self._config.results / LOG, f"{_now()} {text}\n{trace}".rstrip())
 
 
-def open_rows(config: SiteConfig, columns: Sequence[str] | None = None) -> FileRows:
-    """Open the site's file; the features are all columns that have no other use, or those given, in that order."""
-    if columns is None:
-        special = {config.target, config.trusted, *config.drop}
-        columns = [name for name in read_schema(config.data, config.target).names if name not in special]
-    return FileRows(config.data, target=config.target, trusted=config.trusted, columns=columns)
+def open_rows(config: SiteConfig) -> TableRows:
+    """Open the site's file; the features are all columns that have no other use."""
+    return TableRows(
+        config.data,
+        target=config.target,
+        trusted=config.trusted,
+        drop=config.drop,
+        categorical=config.categorical,
+    )
 
 
-def count_rows(rows: FileRows) -> tuple[int, int]:
-    """Return how many rows are unverified and how many are verified; for the owner."""
-    if len(rows.labels) == 2:
-        first, second = sorted(rows.labels)
-        rows.use_classes((first, second))
-    return rows.n_rows, len(rows.trusted()[1])
+def _without_counts(declaration: Declaration) -> Declaration:
+    """Leave out how many rows stand behind what is told: that is for the ledger."""
+    return replace(declaration, columns=tuple(replace(column, fewest_rows=0) for column in declaration.columns))
 
 
 def _word(error: Exception) -> str:

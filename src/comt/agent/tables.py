@@ -17,13 +17,13 @@ from comt.agent.files import FileRows
 from comt.agent.formats import check_names, is_libsvm, read_batches, read_schema
 from comt.declaration import Declaration, Declare
 from comt.errors import InputError, ProtocolError
-from comt.schema import Cells, Schema, cell_text
+from comt.schema import Cells, Schema, as_text, cell_text
 
 if TYPE_CHECKING:
     from comt.problem import Array
 
 #: encoded rows up to this size are kept: parsing a file again costs more than the sums
-KEPT_BYTES = 128 * 2**20
+KEPT_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ class TableRows(FileRows):
         self._classes = None
         self.schema: Schema | None = None
         self._encoding: Schema
+        self._hidden: list[int] = []
         self._kept: list[Block] | None = None
         self._types, self._csv_types = self._kinds(self.path, trusted)
         self.names = tuple(self._types)
@@ -103,6 +104,7 @@ class TableRows(FileRows):
         types: dict[str, pa.DataType] = {}
         for column in schema:
             if column.name == trusted:
+                types[column.name] = pa.string()  # words of any kind, also where the first rows have none
                 continue
             if is_number(column.type) and not pa.types.is_boolean(column.type):
                 types[column.name] = pa.float64()
@@ -227,10 +229,13 @@ class TableRows(FileRows):
                 zeros = np.zeros(len(target))
                 yield [column[~np.isnan(column)] for column in (cells.get(name, zeros) for name in names)]
 
-    def use_schema(self, schema: Schema) -> None:
-        """Encode rows as the federation agreed to."""
+    def use_schema(self, schema: Schema, least: int = 1) -> None:
+        """Encode rows as the federation agreed to; what fewer than ``least`` rows here share is not told apart.
+
+        Whoever names a rare level in a schema would see sums over the rows that have it.
+        """
         self.schema, self.names, self._kept = schema, schema.features, None
-        self._encoding = self._filled(schema)
+        self._encoding, self._hidden = self._filled(schema), self._rare(schema, least)
         if not schema.features:
             raise InputError("no column is left to learn from; give one with numbers, or a category that rows share.")
         features: list[Array] = []
@@ -238,10 +243,27 @@ class TableRows(FileRows):
         for path in (self.path, *([] if self.trusted_path is None else [self.trusted_path])):
             for cells, target, trusted, _ in self._raw(path):
                 if trusted.any():
-                    features.append(self._encoding.encode({name: column[trusted] for name, column in cells.items()}))
+                    features.append(self._encode({name: column[trusted] for name, column in cells.items()}))
                     targets.append(target[trusted])
         empty = np.empty((0, len(schema.features))), np.empty(0)
         self._trusted = (np.concatenate(features), np.concatenate(targets)) if features else empty
+
+    def _encode(self, cells: Mapping[str, Cells]) -> Array:
+        features = self._encoding.encode(cells)
+        features[:, self._hidden] = 0.0
+        return features
+
+    def _rare(self, schema: Schema, least: int) -> list[int]:
+        """Return the features that say "is this level" or "is missing" of too few rows of this table."""
+        found, place = [], 0
+        for column in schema.columns:
+            scan = self.scans.get(column.name)
+            counts = {} if scan is None else {as_text(level): n for level, n in scan.counts.items()}
+            rows = [counts.get(as_text(level), 0) for level in column.levels] if column.kind == "category" else [least]
+            rows += [self.missing([column.name])[0]] if column.missing_feature else []
+            found += [place + index for index, n in enumerate(rows) if n < least]
+            place += len(rows)
+        return found
 
     def _filled(self, schema: Schema) -> Schema:
         """Return the schema with own medians where this agent has gaps of which it told nobody."""
@@ -288,11 +310,16 @@ class TableRows(FileRows):
     def _encoded(self) -> Iterator[Block]:
         self._agreed()
         for cells, target, trusted, _ in self._raw(self.path):
-            features = self._encoding.encode(cells)
+            features = self._encode(cells)
             if trusted.any():
                 features, target = features[~trusted], target[~trusted]
             if len(target):
                 yield features, self._targets(target)
+
+    def trusted(self) -> Block:
+        """Return the trusted rows."""
+        self._agreed()
+        return super().trusted()
 
     def _agreed(self) -> Schema:
         if self.schema is None:

@@ -34,6 +34,15 @@ def conjugate(dual: Array, targets: Array, task: Task) -> float:
     return float(np.sum(xlogy(chance, chance) + xlogy(1 - chance, 1 - chance)))
 
 
+def _same_sums(features: Array, targets: Array) -> Rows:
+    """Return d + 1 rows with the same X'X, X'y and y'y: Q'X and Q'y, where the columns of Q span those of X and y.
+
+    Duals of squared loss are combinations of these columns, a = Q b, so that every sum of a round is the same for b.
+    """
+    triangle: Array = np.asarray(np.linalg.qr(np.column_stack([features, targets]), mode="r"))
+    return triangle[:, :-1], triangle[:, -1]
+
+
 def cocoa(
     rows: Sequence[Rows],
     task: Task,
@@ -51,6 +60,8 @@ def cocoa(
     c_k = w - (sigma/lambda_w) X_k'a_k, and a_i + da_i = -loss'(x_i.u). So it is solved exactly, in d
     unknowns.
     """
+    if task == "regression":
+        rows = [_same_sums(*part) for part in rows]
     coef = np.zeros(rows[0][0].shape[1])
     duals = [np.zeros(len(targets)) for _, targets in rows]
     local = [coef] * len(rows)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit
 
 from comt.baselines.base import Array
+from comt.baselines.logistic import chance
 
-_FIRST_SMOOTHING = 0.1  # of the mean price of a row
-_SHRINK = 0.1
+_FIRST_SMOOTHING = 0.03  # of the mean price of a row
+_SHRINK = 0.03
 _MAX_NEWTON_STEPS = 30
 
 
@@ -37,7 +37,7 @@ def minimise_in_box(rows: Array, start: Array, slope: Array, curvature: Array, p
         z = prices + effect @ shift
         value = dual(shift, z)
         for _ in range(_MAX_NEWTON_STEPS):
-            w = expit(-z / mu)
+            w = chance(-z / mu)
             missing = rows.T @ w - moved - shift
             spread = w * (1.0 - w)
             near = spread > 1e-10

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from comt.baselines.base import Array
 from comt.baselines.duti_box_model import minimise_in_box, positive_part
 from comt.baselines.duti_path import RepairPath, rank_by_entry
+from comt.baselines.logistic import chance, softplus
 from comt.errors import ConvergenceError
 
 
@@ -32,18 +32,18 @@ def fit_shares(
     largest = max(float(np.abs(features).sum(axis=0).max(initial=0.0)), np.finfo(np.float64).tiny)
 
     def objective(coef: Array, scores: Array) -> float:
-        return float(np.logaddexp(0.0, scores).sum() - moment @ coef + 0.5 * lambda_w * np.dot(coef, coef))
+        return float(softplus(scores).sum() - moment @ coef + 0.5 * lambda_w * np.dot(coef, coef))
 
     scores = features @ coef
     value = objective(coef, scores)
     certificate = np.inf
     for _ in range(max_steps):
-        chance = expit(scores)
-        gradient = features.T @ chance - moment + lambda_w * coef
+        positive = chance(scores)
+        gradient = features.T @ positive - moment + lambda_w * coef
         certificate = float(np.abs(gradient).max(initial=0.0)) / largest
         if certificate <= tolerance:
             return coef
-        hessian = features.T @ (features * (chance * (1.0 - chance))[:, None])
+        hessian = features.T @ (features * (positive * (1.0 - positive))[:, None])
         hessian.flat[:: hessian.shape[0] + 1] += lambda_w
         step = np.linalg.solve(hessian, gradient)
         # the slack lets steps through whose gain is below the rounding of the sum
@@ -93,8 +93,9 @@ class ClassificationRepair:
         confidence: float | Array = 100.0,
         inner_tolerance: float = 1e-8,
     ) -> None:
-        self.features, self.targets = features, targets
-        self.rows = features * targets[:, None]
+        # column by column, products with a vector are twice as fast
+        self.features, self.targets = np.asfortranarray(features), targets
+        self.rows = self.features * targets[:, None]
         self.trusted_features = trusted_features
         self.trusted_shares = (trusted_targets > 0).astype(np.float64)
         m = trusted_targets.size
@@ -109,20 +110,20 @@ class ClassificationRepair:
         guess = np.zeros(X.shape[1]) if start is None else start
         theta = fit_shares(X, shares, self.lambda_w, start=guess, tolerance=self.inner_tolerance)
         scores, trusted_scores = X @ theta, trusted @ theta
-        chance, trusted_chance = expit(scores), expit(trusted_scores)
-        spread = chance * (1.0 - chance)
+        positive, trusted_positive = chance(scores), chance(trusted_scores)
+        spread = positive * (1.0 - positive)
         ridge = self.lambda_w * np.eye(len(theta))
         hessian = X.T @ (X * spread[:, None]) + ridge
         sensitivity = np.asarray(np.linalg.inv(hessian), dtype=np.float64)
         # at the inner optimum the fit term pulls theta exactly as hard as the ridge penalty pushes
-        outer = -self.lambda_w * theta + n * trusted.T @ (self.weights * (trusted_chance - self.trusted_shares))
+        outer = -self.lambda_w * theta + n * trusted.T @ (self.weights * (trusted_positive - self.trusted_shares))
         response = sensitivity @ outer
-        bend = X.T @ (X * (spread * (1.0 - 2.0 * chance) * (X @ response))[:, None])
-        trusted_spread = n * self.weights * trusted_chance * (1.0 - trusted_chance)
+        bend = X.T @ (X * (spread * (1.0 - 2.0 * positive) * (X @ response))[:, None])
+        trusted_spread = n * self.weights * trusted_positive * (1.0 - trusted_positive)
         inner = trusted.T @ (trusted * trusted_spread[:, None]) - bend - hessian - ridge
         margins = self.targets * scores
-        trusted_fit = np.logaddexp(0.0, trusted_scores) - self.trusted_shares * trusted_scores
-        value = float(np.logaddexp(0.0, -margins).sum() + moved @ margins + n * self.weights @ trusted_fit)
+        trusted_fit = softplus(trusted_scores) - self.trusted_shares * trusted_scores
+        value = float(softplus(-margins).sum() + moved @ margins + n * self.weights @ trusted_fit)
         return Response(theta, value, theta - response, sensitivity @ inner @ sensitivity, sensitivity)
 
     def objective_and_gradient(self, moved: Array, gamma: float) -> tuple[float, Array]:

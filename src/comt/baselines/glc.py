@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit
 
 from comt.baselines.base import AgentRows, Array, Baseline, LinearModel, Task, pooled
 from comt.baselines.checks import check_agents, check_positive, trusted_rows
 from comt.baselines.linear import fit_exact, loss, loss_slope
+from comt.baselines.logistic import chance
 
 _CLASSES = (-1.0, 1.0)
 
@@ -22,11 +22,11 @@ def corruption_matrix(noisy_coef: Array, trusted_features: Array, trusted_target
 
     A class without trusted rows keeps its row of the identity: nothing speaks against its labels.
     """
-    chance = np.asarray(expit(trusted_features @ noisy_coef), dtype=np.float64)
+    noisy = chance(trusted_features @ noisy_coef)
     matrix = np.eye(2)
     for row, label in enumerate(_CLASSES):
         if (members := trusted_targets == label).any():
-            positive = float(chance[members].mean())
+            positive = float(noisy[members].mean())
             matrix[row] = 1 - positive, positive
     return matrix
 
@@ -37,9 +37,9 @@ def corrected_loss(coef: Array, features: Array, targets: Array, matrix: Array) 
     matrix = np.clip(matrix, 1e-12, 1.0)
     column = (targets > 0).astype(np.intp)
     if_negative, if_positive = matrix[0, column], matrix[1, column]
-    chance = expit(features @ coef)
-    observed = if_negative * (1 - chance) + if_positive * chance
-    slope = -(if_positive - if_negative) * chance * (1 - chance) / observed
+    p = chance(features @ coef)
+    observed = if_negative * (1 - p) + if_positive * p
+    slope = -(if_positive - if_negative) * p * (1 - p) / observed
     return float(-np.log(observed).sum()), features.T @ slope
 
 

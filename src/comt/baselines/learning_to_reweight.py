@@ -49,6 +49,7 @@ class LearningToReweight(Baseline):
         """Run the rounds from w = 0."""
         check_agents(self, agents, task)
         features, targets, _, _ = pooled(agents)
+        features = np.asfortranarray(features)  # products with a vector are faster column by column
         trusted_features, trusted_targets = trusted_rows(self, agents)
         decay = self.lambda_w / max(len(targets), 1)
         squares = np.sum(features**2, axis=1)

@@ -12,6 +12,7 @@ from scipy.special import expit, logit
 
 from comt.baselines.base import AgentRows, Array, Baseline, LinearModel, Task
 from comt.baselines.checks import UseTrusted, check_agents, check_positive, training_rows
+from comt.baselines.logistic import chance
 from comt.errors import InputError
 
 TINY = 1e-300  # keeps the log of an impossible label finite
@@ -27,7 +28,7 @@ def noisy_loss(
     up, down = float(flips[0]), float(flips[1])
     scores = features @ coef
     # both tails on their own, as 1 - p loses all digits where the gradient needs them
-    high, low = expit(scores), expit(-scores)
+    high, low = chance(scores), chance(-scores)
     ones = np.maximum(up * low + (1.0 - down) * high, TINY)
     zeros = np.maximum((1.0 - up) * low + down * high, TINY)
     loss = -float(np.log(np.where(positive > 0, ones, zeros)).sum()) + 0.5 * lambda_w * float(coef @ coef)

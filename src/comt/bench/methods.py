@@ -78,11 +78,12 @@ COMT_LAMBDA_Z = 10.0
 #: methods that never look at trusted rows here (they only serve to tune them)
 IGNORING = frozenset(
     {"Buggy-only", "Local-only", "FedAvg", "FedProx", "Krum", "Multi-Krum", "Coordinate median", "Trimmed mean"}
-    | {"Geometric median", "Centered clipping", "REWLSE", "RoLR", "rLR", "Confident learning"}
+    | {"Geometric median", "Centered clipping", "REWLSE", "RoLR", "rLR", "Confident learning", "CoCoA"}
 )
 #: a fit of these takes seconds (hundreds of rounds, or DUTI's own path over γ): three of the nine λ for them
 SLOW = frozenset(
     {
+        "CoCoA",
         "DUTI",
         "Confident learning",
         "FedAvg",

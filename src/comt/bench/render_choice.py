@@ -1,4 +1,4 @@
-"""Automatic choice against the two simple choices, cell by cell: made from ``choice.csv`` and from nothing else."""
+"""Automatic choice against the two simple choices, cell by cell: made from one CSV file and from nothing else."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ CELL = ["data", "corruption", "noise", "trusted"]
 LOST = 0.01
 
 
-def render_choice(folder: Path) -> str | None:
-    """Return the text of ``_choice.md``, or None if there are no results."""
-    path = folder / "choice.csv"
+def render_choice(folder: Path, experiment: str = "choice") -> str | None:
+    """Return the text of the experiment's page, or None if there are no results."""
+    path = folder / f"{experiment}.csv"
     if not path.exists():
         return None
     results = pd.read_csv(path)
@@ -48,18 +48,20 @@ def auto_against_everybody(results: pd.DataFrame) -> str:
     own = results[results["method"] == Automatic.name]
     if own.empty:
         return ""
-    common = results[results["seed"].isin(own["seed"].unique())]
-    means = common.pivot_table(index=CELL, columns="method", values="score")
-    means = means[means[Automatic.name].notna()]
-    others = [name for name in means.columns if name not in (Automatic.name, "clean oracle")]
+    scores = results.pivot_table(index=[*CELL, "seed"], columns="method", values="score")
+    scores = scores.dropna(subset=[Automatic.name, *SIMPLE])
+    means = scores.groupby(level=CELL).mean()
     simple = means[Automatic.name] - means[SIMPLE].max(axis=1)
-    best = means[Automatic.name] - means[others].max(axis=1)
+    # methods have different numbers of seeds: each is compared on those it shares with automatic choice
+    others = scores.drop(columns=[Automatic.name, "clean oracle"], errors="ignore")
+    best = others.rsub(scores[Automatic.name], axis=0).groupby(level=CELL).mean().min(axis=1)
     lost = simple[simple < -LOST].sort_values().rename("by").reset_index().to_dict("records")
     worst = "; ".join(
         f"{row['data']} {row['corruption']} with {row['trusted']} trusted rows {row['by']:+.3f}" for row in lost
     )
+    seeds = scores.index.get_level_values("seed").nunique()
     return (
-        f"Automatic choice ({own['seed'].nunique()} seeds): of {len(means)} cells it loses {len(lost)} by more than "
+        f"Automatic choice ({seeds} seeds): of {len(means)} cells it loses {len(lost)} by more than "
         f"{LOST} to the better of TI-only and Buggy-only{f' ({worst})' if worst else ''} and wins "
         f"{int((simple > LOST).sum())}. It is within {LOST} of the best of all methods, chosen with hindsight per cell, in "
         f"{int((best >= -LOST).sum())} cells and above it in {int((best > 0).sum())}.\n"

@@ -24,18 +24,35 @@ def notes(results: pd.DataFrame) -> str:
     return "".join(f"* {text}\n" for cell, text in NOTES.items() if (results["corruption"] == cell).any())
 
 
+SEEDS = (
+    "Means are over the seeds that most methods of a cell have. A number in brackets: over that many seeds only, and not in "
+    "the running for bold.\n"
+)
+
+
+def on_common_seeds(cell: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """Return the mean score and number of seeds of every method, none over more seeds than most methods have."""
+    usual = int(cell.groupby("method")["seed"].nunique().mode().max())
+    first = cell[cell["seed"].isin(sorted(cell["seed"].unique())[:usual])].groupby("method")
+    return first["score"].mean(), first["seed"].nunique()
+
+
 def comparison(results: pd.DataFrame) -> str:
     """Return one table per data set: mean over seeds, the best method (oracle aside) in bold."""
-    text = []
+    text = [SEEDS]
     for data, part in results.groupby("data", sort=False):
         methods = [m for m in dict.fromkeys(part["method"]) if m != "clean oracle"]
         lines = []
         order = {name: place for place, name in enumerate(dict.fromkeys(part["corruption"]))}
         cells = sorted(part.groupby(["corruption", "trusted"]), key=lambda item: (order[item[0][0]], item[0][1]))
         for (corruption, trusted), cell in cells:
-            means = cell.groupby("method")["score"].mean()
-            best = float(means.drop("clean oracle", errors="ignore").max())
-            shown = [_bold(means.get(m), best) for m in methods]
+            means, seeds = on_common_seeds(cell)
+            whole = means[seeds == seeds.max()]
+            best = float(whole.drop("clean oracle", errors="ignore").max())
+            shown = [
+                _bold(means.get(m), best) if m in whole or m not in means else f"{_bold(means[m], np.inf)} ({seeds[m]})"
+                for m in methods
+            ]
             oracle = _bold(means.get("clean oracle"), np.inf)
             lines.append([str(corruption).replace("_", " "), str(trusted), oracle, *shown])
         text.append(f"## {data}\n")
@@ -55,6 +72,7 @@ def _bold(value: float | None, best: float) -> str:
 def against_the_simple_choice(results: pd.DataFrame) -> str:
     """Say in how many cells tuned CoMT loses to the better of TI-only and Buggy-only."""
     pivot = results.pivot_table(index=["data", "corruption", "trusted", "seed"], columns="method", values="score")
+    pivot = pivot.dropna(subset=["CoMT", "TI-only", "Buggy-only"])  # the same seeds for all three
     cells = pivot.groupby(level=[0, 1, 2]).mean()
     simple = cells[["TI-only", "Buggy-only"]].max(axis=1)
     difference = cells["CoMT"] - simple

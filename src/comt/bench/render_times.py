@@ -9,6 +9,8 @@ from comt.bench.published import REPEATS
 from comt.bench.render_differences import NAMES, printed_cells
 from comt.bench.render_tables import markdown
 
+CELL = ["data", "method", "corruption", "noise", "trusted"]
+
 
 def seconds_by_method(results: pd.DataFrame) -> pd.Series:
     """Return seconds: the fastest seed of each cell, as a busy machine only adds to them, then the median cell."""
@@ -16,7 +18,8 @@ def seconds_by_method(results: pd.DataFrame) -> pd.Series:
 
 
 def _fastest(results: pd.DataFrame) -> pd.Series:
-    return results.groupby(["data", "method", "corruption", "noise", "trusted"], sort=False)["seconds"].min()
+    """Return each cell's fastest seed; lines without seconds were timed otherwise (wall clock) and do not count."""
+    return results.dropna(subset=["seconds"]).groupby(CELL, sort=False)["seconds"].min()
 
 
 def times(protocols: dict[str, pd.DataFrame]) -> str:
@@ -33,14 +36,22 @@ def times(protocols: dict[str, pd.DataFrame]) -> str:
                 beside = "" if theirs is None else f" *({theirs:.0f})*"
                 line.append("–" if mine is None else f"{mine:.2f}{beside}")
             lines.append(line)
-    whole = {protocol: REPEATS * float(_fastest(results).sum()) / 2 / 60 for protocol, results in protocols.items()}
+    # a protocol counts once every method of every cell has been timed
+    whole = {
+        protocol: REPEATS * float(_fastest(results).sum()) / 2 / 60
+        for protocol, results in protocols.items()
+        if len(_fastest(results)) == len(results.groupby(CELL))
+    }
     note = (
-        "Seconds of one core: the fastest seed of each cell, then the median cell; the fair protocol's include tuning. "
-        f"In italics the print's median. {REPEATS} repetitions of all cells on two cores add up to "
-        + ", ".join(f"{minutes:.0f} minutes ({protocol})" for protocol, minutes in whole.items())
-        + ".\n\n"
+        "Processor time of one core in seconds (column `seconds` of the files): the fastest seed of each cell, as other work "
+        "on the machine only adds to it, then the median cell; the fair protocol's include tuning. Lines of the files without "
+        "seconds stem from early runs that took wall-clock time, which is left out. "
+        "In italics the print's median."
     )
-    return "## Times of every method\n\n" + note + markdown(["protocol", "method", *NAMES], lines)
+    if whole:
+        minutes = ", ".join(f"{value:.0f} minutes ({protocol})" for protocol, value in whole.items())
+        note += f" {REPEATS} repetitions of all cells on two cores add up to {minutes}."
+    return f"## Times of every method\n\n{note}\n\n" + markdown(["protocol", "method", *NAMES], lines)
 
 
 def _printed(table: str) -> dict[str, float]:

@@ -49,7 +49,7 @@ def against_everybody(results: pd.DataFrame, ours: str = "CoMT") -> str:
                 [
                     str(data),
                     rival,
-                    f"{difference[rival].median():+.3f}",
+                    f"{by_seed.median():+.3f}",
                     f"{int((cells > 0.01).sum())} / {int((cells < -0.01).sum())} of {len(cells)}",
                     f"{int((by_seed > 0).sum())} of {len(by_seed)}",
                     f"{p:.1g}",

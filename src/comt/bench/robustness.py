@@ -1,4 +1,4 @@
-"""``comt bench robustness``, ``real`` and ``choice``: methods × corruptions × numbers of trusted rows, all tuned alike.
+"""``comt bench robustness``, ``real``, ``choice``, ``unseen``: methods × corruptions × trusted rows, all tuned alike.
 
 The clean-data oracle (plain federated training on the rows without their errors) is the ceiling. Synthetic targets have
 irreducible noise (oracle R² about .92, AUC about .87), so that no cell is trivial.
@@ -15,6 +15,7 @@ import numpy as np
 
 from comt.baselines.base import AgentRows, Task
 from comt.baselines.rounds import BoostedUpdate
+from comt.bench import unseen
 from comt.bench.methods import Candidate, fair_candidates, local_federation
 from comt.bench.store import Line, Store, run_jobs, score_methods
 from comt.datasets import CORRUPTIONS, federate, load_cpusmall, load_heart_disease, load_ijcnn1, noisy_federation
@@ -51,7 +52,7 @@ METHODS = (
     *("RoLR", "rLR", "Coordinate median", "Trimmed mean", "Multi-Krum", "Krum", "Centered clipping", "REWLSE"),
     *("DUTI", "Confident learning", "Geometric median", "FedAvg", "FedProx"),
 )
-#: a fit takes up to a minute, and ends where Buggy-only starts from: run on request (--methods)
+#: a slow way to Buggy-only's model: run on request (--methods)
 ON_REQUEST = ("CoCoA",)
 #: rows of IJCNN's training file taken at a time; its own test file is used whole
 IJCNN_ROWS = 8_000
@@ -77,6 +78,8 @@ CHOICE = (
 )
 CHOICE_TRUSTED = (5, 20, 100, 400)
 CHOICE_METHODS = ("CoMT (auto)", "TI-only", "Buggy-only")
+#: data sets with labels; the others have numbers
+CLASSIFIED = frozenset({"classification", "IJCNN", "heart disease", "breast cancer", "digits"})
 #: AUC of the true model in the cells of choice, as in the suites it was designed on
 CHOICE_AUC = 0.911
 
@@ -107,10 +110,10 @@ def prepared(data: FederatedData) -> FederatedData:
 
 
 @cache
-def _table(name: str) -> Table:
+def _table(name: str, standardised: bool) -> Table:
     load = {"CPUSMALL": load_cpusmall, "IJCNN": load_ijcnn1, "heart disease": load_heart_disease}[name]
     table = load()
-    return table if name == "heart disease" else table.standardised()
+    return table.standardised() if standardised else table
 
 
 def _corruption(name: str, noise: float) -> Any:
@@ -124,8 +127,8 @@ def _corruption(name: str, noise: float) -> Any:
     return chosen
 
 
-def draw(job: Line) -> FederatedData:
-    """Make the data of one job."""
+def draw(job: Line, *, standardised: bool = True) -> FederatedData:
+    """Make the data of one job; real columns have mean 0 and variance 1 unless they are wanted as they come."""
     seed, trusted = int(job["seed"]), int(job["trusted"])
     if job["experiment"] == "choice" and job["data"] in ("regression", "classification"):
         return noisy_federation(
@@ -146,12 +149,21 @@ def draw(job: Line) -> FederatedData:
             task, corruption=built_on, n_rows=N_ROWS, n_trusted=trusted, n_test=N_TEST, trusted_at=only, seed=seed
         )
     name = job["data"]
+    if job["experiment"] == "unseen":
+        wrong_there = unseen.corruption(name, job["corruption"])
+        return federate(unseen.table(name), corruption=wrong_there, trusted=trusted, test=0.4, n_agents=5, seed=seed)
     corruption = _corruption(job["corruption"], float(job["noise"]))
     agents = None if name == "heart disease" else 5
     test = None if name == "IJCNN" else 0.3
     train = IJCNN_ROWS if name == "IJCNN" else None
     return federate(
-        _table(name), corruption=corruption, trusted=trusted, train=train, test=test, n_agents=agents, seed=seed
+        _table(name, standardised and name != "heart disease"),
+        corruption=corruption,
+        trusted=trusted,
+        train=train,
+        test=test,
+        n_agents=agents,
+        seed=seed,
     )
 
 
@@ -181,6 +193,8 @@ def jobs(experiment: str, seeds: int, names: tuple[str, ...]) -> list[Line]:
         cells += [("classification", c, 0.0, m) for c in CLASSIFICATION for m in TRUSTED]
     elif experiment == "choice":
         cells = [(*cell, m) for cell in CHOICE for m in CHOICE_TRUSTED]
+    elif experiment == "unseen":
+        cells = list(unseen.CELLS)
     else:
         cells = list(REAL)
     return [
@@ -204,7 +218,7 @@ def run(experiment: str, folder: Path, seeds: int, processes: int, names: tuple[
     store = Store(folder / f"{experiment}.csv")
     todo = []
     for job in jobs(experiment, seeds, names):
-        task: Task = "classification" if job["data"] in ("classification", "IJCNN", "heart disease") else "regression"
+        task: Task = "classification" if job["data"] in CLASSIFIED else "regression"
         missing = tuple(n for n in names if _fits(n, task) and not store.has({**job, "method": n}))
         if missing:
             todo.append({**job, "names": missing})

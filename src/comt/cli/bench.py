@@ -27,6 +27,7 @@ def add_parser(commands: Any) -> None:
         ("fair", "tune every method alike instead of the paper's one setting"),
         ("others", "the competitors the paper does not have, in its setting"),
         ("sum", "the paper's setting, its noise scaled by the sum of a row's magnitudes instead of their mean"),
+        ("ablations", "one thing changed at a time, to see what brings our numbers to the print's"),
     ):
         instead.add_argument(f"--{protocol}", dest="protocol", action="store_const", const=protocol, help=says)
     paper.set_defaults(run=_paper, protocol="paper")
@@ -35,6 +36,7 @@ def add_parser(commands: Any) -> None:
         ("real", "CPUSMALL, IJCNN and heart disease over several numbers of trusted rows"),
         ("robustness", "all methods × corruptions × numbers of trusted rows"),
         ("choice", "automatic choice against trusted-only and buggy-only, on the cells it was designed on"),
+        ("unseen", "the same on data and corruptions that it was not designed on"),
     ):
         experiment = _experiment(experiments, name, text)
         experiment.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods")
@@ -83,8 +85,11 @@ def _rounds(options: argparse.Namespace) -> int:
 
 
 def _paper(options: argparse.Namespace) -> int:
-    from comt.bench import paper
+    from comt.bench import ablations, paper
 
+    if options.protocol == "ablations":
+        ablations.run(options.out, options.seeds, options.processes)
+        return _render(options)
     paper.run_tables(options.out, options.protocol, options.seeds, options.processes)
     if options.protocol == "paper":
         paper.run_scaling(options.out)
@@ -105,7 +110,7 @@ def _comparison(options: argparse.Namespace) -> int:
     from comt.errors import InputError
 
     known = (*robustness.METHODS, *robustness.ON_REQUEST)
-    usual = robustness.CHOICE_METHODS if options.experiment == "choice" else robustness.METHODS
+    usual = robustness.CHOICE_METHODS if options.experiment in ("choice", "unseen") else robustness.METHODS
     names = tuple(options.methods or usual)
     unknown = [name for name in names if name not in known]
     if unknown:

@@ -40,13 +40,13 @@ class Problem(Exception):
 def run(options: argparse.Namespace) -> int:
     """Run every check; later ones also where earlier ones failed."""
     from comt.errors import ComtError
-    from comt.federation.flare import kits
+    from comt.federation.flare import hardening
     from comt.federation.flare.extra import need_engine
 
     need_engine()
-    coordinator = kits.is_coordinator(options.kit)
+    coordinator = hardening.is_coordinator(options.kit)
     if not coordinator:
-        kits.site_name(options.kit)  # refuses what is no kit
+        hardening.site_name(options.kit)  # refuses what is no kit
     found: list[dict[str, Any]] = []
     for name, check in _checks(options.kit, coordinator):
         try:
@@ -151,22 +151,22 @@ def _settings(kit: Path) -> Any:
 
 def _data(kit: Path) -> str:
     from comt.agent.private import private_folder
-    from comt.agent.site_service import count_rows, open_rows
+    from comt.agent.site_service import open_rows
 
     config = _settings(kit)
-    unverified, verified = count_rows(open_rows(config))
+    rows = open_rows(config)
     try:
         private_folder(config.results)
     except OSError as error:
         raise Problem(
             f"{config.results} cannot be created ({error.strerror}); configure another results folder."
         ) from None
-    return f"{config.data.name} has {unverified:,} rows and {verified:,} verified ones, all readable."
+    return f"{config.data.name} has {rows.n_rows:,} rows and {rows.n_trusted:,} verified ones, all readable."
 
 
 def _schema(kit: Path) -> str:
     from comt.agent.site_service import open_rows
-    from comt.federation.flare.kits import Description
+    from comt.federation.flare.description import Description
 
     wanted = Description.load(kit).columns
     own = open_rows(_settings(kit)).names
@@ -181,12 +181,12 @@ def _schema(kit: Path) -> str:
 
 
 def _policy(kit: Path) -> str:
-    from comt.agent.site_service import count_rows, open_rows
+    from comt.agent.site_service import open_rows
 
     config = _settings(kit)
     policy = config.gate_policy()
-    unverified, verified = count_rows(open_rows(config))
-    for what, count in (("rows", unverified), ("verified rows", verified)):
+    rows = open_rows(config)
+    for what, count in (("rows", rows.n_rows), ("verified rows", rows.n_trusted)):
         if not policy.masked and 0 < count < policy.min_rows:
             raise Problem(
                 f"there are {count} {what} where min_rows = {policy.min_rows}, so every answer would be refused."
@@ -196,7 +196,7 @@ def _policy(kit: Path) -> str:
 
 
 def _connection(kit: Path) -> str:
-    from comt.federation.flare.kits import Description
+    from comt.federation.flare.description import Description
 
     federation = Description.load(kit)
     where = f"{federation.address}:{federation.port}"
@@ -232,7 +232,7 @@ def _connection(kit: Path) -> str:
 
 
 def _port(kit: Path) -> str:
-    from comt.federation.flare.kits import Description
+    from comt.federation.flare.description import Description
 
     federation = Description.load(kit)
     with socket.socket() as probe:

@@ -49,6 +49,7 @@ def _fit(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _fit_anew(options: argparse.Namespace) -> dict[str, Any]:
+    from comt.cli.progress import stage
     from comt.cli.results import check_out, draft
     from comt.cli.summary import summary_of
     from comt.cli.training import train_plan
@@ -61,12 +62,14 @@ def _fit_anew(options: argparse.Namespace) -> dict[str, Any]:
     plan = fit_options.plan(options)
     with draft(out) as folder:
         trained = train_plan(plan, parameters)
-        write_results(folder, trained, Run(_hashed(plan)), {})
+        with stage("writing the results") as say:
+            write_results(folder, trained, Run(_hashed(plan)), {}, say=say)
     return summary_of(trained, options.out)
 
 
 def _fit_again(options: argparse.Namespace) -> dict[str, Any]:
     from comt.cli.changes import compare
+    from comt.cli.progress import stage
     from comt.cli.results import check_out, draft
     from comt.cli.summary import summary_of
     from comt.cli.training import train_plan
@@ -92,7 +95,8 @@ def _fit_again(options: argparse.Namespace) -> dict[str, Any]:
         trained = train_plan(earlier.plan, before.parameters, verdicts=verdicts, before=before)
         changes = compare(before, issues, trained, verdicts)
         following = Run(earlier.plan, ancestors=(*earlier.ancestors, earlier.id))
-        write_results(folder, trained, following, decided, changes)
+        with stage("writing the results") as say:
+            write_results(folder, trained, following, decided, changes, say=say)
     return summary_of(trained, shown, changes)
 
 
@@ -111,6 +115,10 @@ def _reviews(options: argparse.Namespace, earlier: Run) -> dict[str, Reviews]:
             raise InputError(f"{path} is about agent '{review.agent}'; the run has {', '.join(agents)}.")
         if review.run not in ("", earlier.id, *earlier.ancestors):
             raise InputError(f"{path} is about another run ({review.run}); give a review of {options.resume}.")
+        if not review.decisions:
+            raise InputError(
+                f"{path} holds no decision; write accept, reject or correct into the column 'decision' of some rows."
+            )
         known.append(review)
     return of_agents(known)
 

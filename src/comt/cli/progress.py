@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import log
 from time import monotonic
@@ -47,17 +47,32 @@ def time_left(elapsed: float, share: float) -> str:
 
 
 @contextmanager
+def stage(text: str) -> Iterator[Callable[[str], None]]:
+    """Show on a terminal what is being done and for how long, and give a function that says what is done now."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = _console()
+    if not console.is_terminal:
+        yield lambda now: None
+        return
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(text)
+        yield lambda now: progress.update(task, description=now)
+
+
+@contextmanager
 def training_bar(tol: float, text: str = "training") -> Iterator[None]:
     """Show a bar on the terminal's error stream while a training runs; nothing where there is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True, markup=False, highlight=False)
+    console = _console()
     if not console.is_terminal:
         yield
         return
     descent, start, rounds = Descent(tol), monotonic(), 0
-    with Progress(TextColumn("{task.description}"), BarColumn(), console=console, transient=True) as progress:
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(f"{text}: agreeing on scales", total=1.0)
 
         def show(record: dict[str, Any]) -> None:
@@ -75,3 +90,9 @@ def training_bar(tol: float, text: str = "training") -> Iterator[None]:
 
         with listening(show):
             yield
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(stderr=True, markup=False, highlight=False)

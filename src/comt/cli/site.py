@@ -50,12 +50,22 @@ def add_parser(commands: Any) -> None:
         description="Write the site's own settings into the kit; nobody else can read or change them.",
     )
     configure.add_argument("kit", type=Path, metavar="KIT", help="the site's start-up kit")
-    configure.add_argument("--data", required=True, type=Path, metavar="FILE", help="a .csv or .parquet file")
+    configure.add_argument(
+        "--data",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="a .csv or .parquet file: numbers, categories, missing values",
+    )
     configure.add_argument("--target", required=True, metavar="COLUMN", help="the column to predict")
     configure.add_argument("--trusted", metavar="COLUMN", help="the column that is true (or 1) in verified rows")
     configure.add_argument(
         "--drop", nargs="+", action="extend", default=[], metavar="COLUMN", help="columns that are no features"
     )
+    configure.add_argument(
+        "--categorical", nargs="+", action="extend", default=[], metavar="COLUMN",
+        help="columns of numbers that are codes of categories",
+    )  # fmt: skip
     configure.add_argument(
         "--policy",
         nargs="+",
@@ -104,27 +114,27 @@ def run_package(options: argparse.Namespace) -> int:
 def run_configure(options: argparse.Namespace) -> int:
     """Check the data and write the settings."""
     from comt.agent.site_config import FILE, SiteConfig
-    from comt.agent.site_service import count_rows, open_rows
+    from comt.agent.site_service import open_rows
     from comt.cli.values import assignments
-    from comt.federation.flare import kits
+    from comt.federation.flare import hardening
 
-    name = kits.site_name(options.kit)
+    name = hardening.site_name(options.kit)
     results = options.results or options.kit / "results"
     config = SiteConfig(
         data=options.data.resolve(),
         target=options.target,
         trusted=options.trusted,
         drop=tuple(options.drop),
+        categorical=tuple(options.categorical),
         results=results.resolve(),
         policy=assignments("--policy", options.policy),
     )
     config.gate_policy()
     rows = open_rows(config)
-    unverified, verified = count_rows(rows)
     path = options.kit / "local" / FILE
     config.save(path)
-    kits.harden(options.kit)
-    print(f"Site {name}: {unverified:,} rows, {verified:,} verified ones, {len(rows.names)} feature columns.")
+    hardening.harden(options.kit)
+    print(f"Site {name}: {rows.n_rows:,} rows, {rows.n_trusted:,} verified ones, {len(rows.names)} feature columns.")
     print(f"Settings: {path}. Check everything with: comt doctor {options.kit}")
     return 0
 
@@ -132,9 +142,9 @@ def run_configure(options: argparse.Namespace) -> int:
 def run_start(options: argparse.Namespace) -> int:
     """Run the site in the foreground."""
     from comt.agent.site_config import FILE, SiteConfig
-    from comt.federation.flare import kits, processes
+    from comt.federation.flare import hardening, processes
 
-    name = kits.site_name(options.kit)
+    name = hardening.site_name(options.kit)
     config = SiteConfig.load(options.kit / "local" / FILE)
     print(f"Site {name}: answers from {config.data.name}; what leaves is entered in {config.results}.")
     print("Stop it with Ctrl-C.", flush=True)

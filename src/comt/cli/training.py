@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from comt.cli.progress import training_bar
+from comt.cli.progress import stage, training_bar
 from comt.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,14 +58,17 @@ def train_plan(
 ) -> Trained:
     """Train; ``before`` is a model of the same files whose schema is kept and from which the solver starts."""
     from comt import CoMTClassifier, CoMTRegressor
+    from comt.reporting import shows_changes
     from comt.validation import held_out
 
     start = monotonic()
-    agents, tables = open_agents(plan, verdicts or {})
-    task, reason = infer_task(plan, list(tables.values()))
-    schema = agree(plan, agents) if before is None or before.schema is None else before.schema
-    for table in tables.values():
-        table.use_schema(schema)
+    with stage("reading and checking the files") as say:
+        agents, tables = open_agents(plan, verdicts or {}, say)
+        task, reason = infer_task(plan, list(tables.values()))
+        say("agreeing on columns")
+        schema = agree(plan, agents) if before is None or before.schema is None else before.schema
+        for table in tables.values():
+            table.use_schema(schema)
     model = (CoMTRegressor if task == "regression" else CoMTClassifier)(**parameters)
     if before is not None:
         model.set_params(warm_start=True)
@@ -75,21 +78,28 @@ def train_plan(
         with training_bar(model.tol):
             model.fit_agents(agents)
         seconds = monotonic() - start
-        issues = model.issues()
+        with stage("looking for rows that look wrong"):
+            issues = model.issues(changes=shows_changes(agents))
         with training_bar(model.tol, "scoring on rows left out"):
             held = held_out(model, agents)
     notes = list(dict.fromkeys([*column_notes(plan, tables, schema), *(str(warning.message) for warning in caught)]))
+    if held is not None and held.note:
+        notes.append(held.note)
     if not any(table.n_trusted for table in tables.values()):
         notes.insert(0, _no_trusted(plan))
     return Trained(model, agents, tables, schema, task, reason, issues, held, seconds, notes)
 
 
-def open_agents(plan: Plan, verdicts: Mapping[str, Mapping[int, Verdict]]) -> tuple[list[Agent], dict[str, TableRows]]:
-    """Open every file, in the order given."""
+def open_agents(
+    plan: Plan, verdicts: Mapping[str, Mapping[int, Verdict]], say: Callable[[str], None]
+) -> tuple[list[Agent], dict[str, TableRows]]:
+    """Open every file, in the order given, and say which one is being read."""
     from comt.agent import Agent, TableRows
 
-    tables = {
-        source.agent: TableRows(
+    tables = {}
+    for source in plan.sources:
+        say(f"reading and checking {source.path.name}")
+        tables[source.agent] = TableRows(
             source.path,
             target=plan.target,
             trusted=plan.trusted,
@@ -98,8 +108,6 @@ def open_agents(plan: Plan, verdicts: Mapping[str, Mapping[int, Verdict]]) -> tu
             trusted_path=source.trusted_path,
             verdicts=verdicts.get(source.agent),
         )
-        for source in plan.sources
-    }
     if not any(table.n_rows for table in tables.values()):
         raise InputError("every row is trusted, so there is none to teach; add unverified rows.")
     return [Agent(name, table) for name, table in tables.items()], tables

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,11 +27,20 @@ if TYPE_CHECKING:
     from comt.runs import Run
     from comt.schema import Column
 
+#: what an agent's issues.csv has
+ISSUE_COLUMNS = ("row", "score", "flagged", "given", "suggested", "kind", "column")
+
 
 def write_results(
-    folder: Path, trained: Trained, run: Run, reviews: Mapping[str, Reviews], changes: Changes | None = None
+    folder: Path,
+    trained: Trained,
+    run: Run,
+    reviews: Mapping[str, Reviews],
+    changes: Changes | None = None,
+    *,
+    say: Callable[[str], None] = lambda now: None,
 ) -> None:
-    """Write everything into an empty folder."""
+    """Write everything into an empty folder, and say what is being written."""
     from comt.reporting import write_reports
 
     _model(trained, run, reviews).save(folder / MODEL)
@@ -41,7 +50,8 @@ def write_results(
     for agent in trained.agents:
         own = folder / agent.name
         own.mkdir(mode=0o700)
-        issues = trained.issues[trained.issues["agent"] == agent.name].drop(columns="agent")
+        say(f"writing the issue table of {agent.name}")
+        issues = trained.issues.loc[trained.issues["agent"] == agent.name, list(ISSUE_COLUMNS)]
         write_private(issues, own / ISSUES)
         suspects = trained.suspects(agent.name)
         if len(suspects):
@@ -50,7 +60,15 @@ def write_results(
             reviews[agent.name].save(own / REVIEWS)
         if changes is not None:
             write_private(changes.rows[agent.name], own / CHANGES)
-    write_reports(trained.model, folder, _told(trained, run), held=trained.held_out, validate=False)
+    write_reports(
+        trained.model,
+        folder,
+        _told(trained, run),
+        held=trained.held_out,
+        validate=False,
+        issues=trained.issues,
+        say=say,
+    )
     for agent in trained.agents:  # last: comparing models in the reports asks for sums, too
         write_private(agent.ledger.to_frame(), folder / agent.name / LEDGER)
 

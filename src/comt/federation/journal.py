@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ class Round:
 
     question: str  # fingerprint of the query
     totals: dict[str, Array]
+    #: sites whose owners' policies refused the question, and what was said; there are no totals then
+    refused: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -41,7 +44,10 @@ class Attempt:
 
 
 class Journal:
-    """The totals of one training, on disk before anybody uses them.
+    """The totals of one training, written before anybody uses them.
+
+    They outlive this process at once. That they outlive a power cut is seen to while the next round is under way: it
+    costs the last round at most, which is asked for again.
 
     Parameters
     ----------
@@ -51,6 +57,8 @@ class Journal:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
+        self._disk = ThreadPoolExecutor(1, "journal")
+        self._flushed: Future[None] | None = None
         self.attempt: Attempt | None = None
         if path is not None and path.exists():
             self._load(path)
@@ -62,7 +70,7 @@ class Journal:
             if "sites" in content:
                 self.attempt = Attempt(tuple(content["sites"]), content["left"], content["start"])
             elif self.attempt is not None:
-                self.attempt.rounds.append(Round(content["question"], content["totals"]))
+                self.attempt.rounds.append(Round(content["question"], content["totals"], content.get("refused", {})))
         if whole < path.stat().st_size:
             os.truncate(path, whole)
 
@@ -71,8 +79,8 @@ class Journal:
         self.attempt = Attempt(sites, dict(left), start)
         self._append({"sites": list(sites), "left": left, "start": start})
 
-    def replayed(self, position: int, query: Query) -> Totals | None:
-        """Return the totals received at this position for this very question, if there are any.
+    def replayed(self, position: int, query: Query) -> Round | None:
+        """Return what came of this very question at this position, if it was asked.
 
         Where the question is another (other software, another processor's rounding), what follows is not used.
         """
@@ -86,29 +94,36 @@ class Journal:
             for kept in rounds:
                 self._write(kept)
             return None
-        return known.totals
+        return known
 
-    def record(self, query: Query, totals: Totals) -> None:
-        """Keep the totals of one exchange; on return they are on disk."""
-        self._write(Round(messages.fingerprint(query), dict(totals)))
+    def record(self, query: Query, totals: Totals, refused: Mapping[str, str] | None = None) -> None:
+        """Keep the totals of one exchange, or who refused it; on return they outlive this process."""
+        self._write(Round(messages.fingerprint(query), dict(totals), dict(refused or {})))
 
     def _write(self, done: Round) -> None:
         assert self.attempt is not None
         self.attempt.rounds.append(done)
-        self._append({"question": done.question, "totals": done.totals})
+        refused = {"refused": done.refused} if done.refused else {}
+        self._append({"question": done.question, "totals": done.totals, **refused})
 
     def _append(self, content: dict[str, Any]) -> None:
         if self._path is None:
             return
         body = wire.pack(content)
-        with open(self._path, "ab", opener=_private) as file:
-            file.write(_HEAD.pack(len(body), hashlib.sha256(body).digest()) + body)
-            file.flush()
-            os.fsync(file.fileno())
+        if self._flushed is not None:
+            self._flushed.result()
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        record = _HEAD.pack(len(body), hashlib.sha256(body).digest()) + body
+        while record:
+            record = record[os.write(file, record) :]
+        self._flushed = self._disk.submit(_flush, file)
 
 
-def _private(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)
+def _flush(file: int) -> None:
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _records(data: bytes) -> Iterator[tuple[dict[str, Any], int]]:

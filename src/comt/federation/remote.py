@@ -1,61 +1,34 @@
 """A federation of sites that are somewhere else: who takes part, what is asked of whom until when, and what is refused.
 
-Sums are over the sites of one attempt, all of them or none. A site that stays silent, refuses, or answers anything but what
+Sums are over the sites of one attempt, all of them or none. A site that stays silent, fails, or answers anything but what
 was asked leaves the training: :class:`comt.errors.SiteLeftError` ends the attempt, and the training starts again with
-the others. So no total ever mixes sums of different sets of sites.
+the others. So no total ever mixes sums of different sets of sites. A question that owners' policies refuse raises
+:class:`comt.errors.RefusedError`: whoever asked may do without the answer, or the sites leave.
 """
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any
 
-import numpy as np
-
-from comt import __version__, messages, wire
-from comt.errors import ComtError, FederationError, InputError, ProtocolError, SiteLeftError
+from comt import messages, wire
+from comt.declaration import MIN_COUNT, Declaration, Declare
+from comt.errors import ComtError, FederationError, InputError, ProtocolError, RefusedError, SiteLeftError
+from comt.federation import reasons
 from comt.federation.journal import Journal
 from comt.federation.masked import MaskedFederation
+from comt.federation.transport import Kind, Line, Traffic, Transport
 from comt.masking.messages import MESSAGES as MASKING
 from comt.masking.messages import Refused
 from comt.queries import ProximalStep, Query, Totals
+from comt.schema import Schema
 
-#: no sum over rows is larger than this: its square would not fit a float
-MAX_MAGNITUDE = 1e150
 #: with fewer sites masks hide nothing: each of two can subtract its own part
 MASKED_FROM = 3
-
-Kind = TypeVar("Kind")
-
-
-@dataclass(frozen=True)
-class Replies:
-    """What came back from a group of sites: bytes from some, the reason why nothing came from others."""
-
-    answers: dict[str, bytes]
-    failures: dict[str, str] = field(default_factory=dict)
-
-
-class Transport(Protocol):
-    """Carries one message to some sites and brings back what they say within a deadline. It understands nothing."""
-
-    @property
-    def sites(self) -> tuple[str, ...]:
-        """Names of the sites that can be reached."""
-
-    def ask(self, sites: Sequence[str], message: bytes, seconds: float) -> Replies:
-        """Send the message to every named site and wait, at most so many seconds, for all of them."""
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """How much has travelled so far, in bytes of messages."""
-
-    sent: int = 0
-    received: int = 0
 
 
 class RemoteFederation:
@@ -76,7 +49,9 @@ class RemoteFederation:
     journal:
         Where totals are kept before they are used.
     columns:
-        The feature columns, in order; None: those of the first site that joins.
+        The columns of all tables, in order; None: those of the first site that joins.
+    min_count:
+        A level of a category may be named from so many rows on.
     masked:
         Whether sums are formed under masks, so that no site's own answer can be seen here. None: from three sites on.
     """
@@ -91,21 +66,23 @@ class RemoteFederation:
         join_seconds: float = 300.0,
         journal: Journal | None = None,
         columns: tuple[str, ...] | None = None,
+        min_count: int = MIN_COUNT,
         masked: bool | None = None,
     ) -> None:
         self._want_masks = masked
         self._masks: MaskedFederation | None = None
-        self._transport, self.training, self._task = transport, training, task
+        self._line, self.training, self._task = Line(transport), training, task
         self._seconds, self._join_seconds = seconds, join_seconds
         self._journal = journal or Journal(None)
-        self._columns = columns
+        self._columns, self.min_count = columns, min_count
+        self._schema: Schema | None = None
         self._present: tuple[str, ...] = ()
-        self._labels: dict[str, tuple[Any, ...]] = {}
+        self._joined: dict[str, messages.Joined] = {}
+        self._refused: dict[str, str] = {}
         self._rounds = self._position = 0
         self._admm: dict[str, str] = {}
         self.left: dict[str, str] = {}
         self.classes: tuple[Any, ...] = ()
-        self.traffic = Traffic()
         self.replayed = 0
         self.on_round: Callable[[str, float], None] | None = None
 
@@ -119,17 +96,24 @@ class RemoteFederation:
         """Exchanges so far, replayed ones included."""
         return self._rounds
 
+    @property
+    def traffic(self) -> Traffic:
+        """How much has travelled so far."""
+        return self._line.traffic
+
     # who takes part
 
     def gather(self, sites: Sequence[str] | None = None) -> None:
         """Ask the sites to join; those that cannot, or that have other columns, stay out, and ``left`` says why."""
-        asked = tuple(sorted(self._transport.sites if sites is None else sites))
-        for site in set(asked) - set(self._transport.sites):
+        asked = tuple(sorted(self._line.sites if sites is None else sites))
+        for site in set(asked) - set(self._line.sites):
             self.left[site] = "is not connected"
         joined: dict[str, messages.Joined] = {}
-        message = messages.Join(training=self.training, task=self._task, seconds=self._join_seconds)
+        message = messages.Join(
+            training=self.training, task=self._task, min_count=self.min_count, seconds=self._join_seconds
+        )
         for site, answer in self._exchange([s for s in asked if s not in self.left], message, messages.Joined).items():
-            reason = _unfit(answer, site, joined, self._columns)
+            reason = reasons.unfit(answer, site, joined, self._columns)
             if reason:
                 self.left[site] = reason
             else:
@@ -137,10 +121,15 @@ class RemoteFederation:
         self._present = tuple(sorted(joined))
         if joined and self._columns is None:
             self._columns = joined[self._present[0]].columns
-        self._labels = {site: answer.labels for site, answer in joined.items()}
+        self._joined = joined
+
+    @property
+    def by_agent(self) -> bool:
+        """Whether all sites present answer questions whose sum shows each of them by itself."""
+        return all(self._joined[site].by_agent for site in self._present)
 
     def begin(self) -> None:
-        """Start an attempt with the sites present: agree on columns and labels."""
+        """Start an attempt with the sites present: agree on labels, and be ready for sums over their tables."""
         if not self._present:
             told = "; ".join(f"site {site} {reason}" for site, reason in sorted(self.left.items()))
             raise FederationError(f"no site takes part ({told or 'none is connected'}); start the sites, then train.")
@@ -151,20 +140,46 @@ class RemoteFederation:
             self._journal.begin(self._present, self.left, self._rounds)
         else:
             self._rounds = known.start
-        self._position, self._admm = 0, {}
+        self._position, self._admm, self._schema = 0, {}, None
         message = messages.Begin(
             training=self.training,
-            columns=self._columns,
             classes=self.classes,
             participants=self._present,
             seconds=self._join_seconds,
         )
-        replies = self._exchange(self._present, message, messages.Joined)
-        self._drop({s: _refusal(a.refusal) for s, a in replies.items() if a.refusal} | self._missing(replies))
+        self._inform(message)
         self._masks = None
         if self.masked:
             # a name of its own: sites answer no round of a training twice
             self._masks = MaskedFederation(_Channel(self), training=f"{self.training}-{secrets.token_hex(4)}")
+
+    def declarations(self, question: Declare) -> list[Declaration]:
+        """Return what the sites present said about their tables when they joined, columns in the federation's order."""
+        del question  # it was asked with the invitation to join
+        assert self._columns is not None
+        place = {name: index for index, name in enumerate(self._columns)}
+        told = [self._joined[site].declaration for site in self._present]
+        return [
+            replace(declaration, columns=tuple(sorted(declaration.columns, key=lambda column: place[column.name])))
+            for declaration in told
+            if declaration is not None
+        ]
+
+    @property
+    def target(self) -> str:
+        """What the first site calls the column that is predicted."""
+        return self._joined[self._present[0]].target
+
+    def use_schema(self, schema: Schema) -> None:
+        """Tell the sites how columns become features; from here on sums are about these."""
+        text = json.dumps(schema.to_json(), ensure_ascii=False)
+        self._inform(messages.Agreed(training=self.training, schema=text, seconds=self._join_seconds))
+        self._schema = schema
+
+    def _inform(self, message: messages.Begin | messages.Agreed) -> None:
+        """Tell every site something that it has to accept."""
+        replies = self._exchange(self._present, message, messages.Joined)
+        self._drop({s: reasons.refusal(a.refusal) for s, a in replies.items() if a.refusal} | self._missing(replies))
 
     @property
     def masked(self) -> bool:
@@ -174,7 +189,8 @@ class RemoteFederation:
     def _agreed_classes(self) -> tuple[Any, ...]:
         if self._task != "classification":
             return ()
-        labels = sorted(set().union(*self._labels.values()), key=lambda label: (str(type(label)), label))
+        held = {label for site in self._present for label in self._joined[site].labels}
+        labels = sorted(held, key=lambda label: (str(type(label)), label))
         if len(labels) != 2 or type(labels[0]) is not type(labels[1]):
             raise InputError(
                 f"the sites hold the labels {labels} where a classification needs two of one kind over all sites; have "
@@ -186,7 +202,7 @@ class RemoteFederation:
         """Tell the sites how it ended; return those that did not take note, and why. They stay in the model."""
         before = dict(self.left)
         replies = self._exchange(self._present, message, messages.Joined)
-        missing = self._missing(replies) | {s: _refusal(a.refusal) for s, a in replies.items() if a.refusal}
+        missing = self._missing(replies) | {s: reasons.refusal(a.refusal) for s, a in replies.items() if a.refusal}
         self.left = before
         return missing
 
@@ -198,9 +214,10 @@ class RemoteFederation:
     # the three verbs
 
     def declare(self) -> tuple[str, ...]:
-        """Return the columns on which the sites have agreed."""
-        assert self._columns is not None
-        return self._columns
+        """Return the features on which the sites have agreed."""
+        if self._schema is None:
+            raise ProtocolError("the sites have not agreed on how columns become features; call use_schema first.")
+        return self._schema.features
 
     def sum(self, query: Query) -> Totals:
         """Ask all sites and return the sum of their answers, or take it from the journal."""
@@ -208,14 +225,26 @@ class RemoteFederation:
         started = time.monotonic()
         self._rounds += 1
         self._position += 1
-        totals = self._journal.replayed(self._position - 1, query)
-        if totals is None:
-            totals = self._plain_sum(query) if self._masks is None else self._masked_sum(query, self._masks)
-            self._journal.record(query, totals)
+        known = self._journal.replayed(self._position - 1, query)
+        if known is None:
+            totals = self._ask_sum(query)
+        elif known.refused:
+            raise RefusedError(known.refused)
         else:
+            totals = known.totals
             self.replayed += 1
         if self.on_round is not None:
             self.on_round(query.purpose, time.monotonic() - started)
+        return totals
+
+    def _ask_sum(self, query: Query) -> Totals:
+        """Ask, and keep what came of it before it is used."""
+        try:
+            totals = self._plain_sum(query) if self._masks is None else self._masked_sum(query, self._masks)
+        except RefusedError as refusal:
+            self._journal.record(query, {}, refusal.reasons)
+            raise
+        self._journal.record(query, totals)
         return totals
 
     def _plain_sum(self, query: Query) -> Totals:
@@ -229,10 +258,12 @@ class RemoteFederation:
 
     def _masked_sum(self, query: Query, masks: MaskedFederation) -> Totals:
         """Sum under masks. A sum over the survivors of a round is thrown away: it would mix two sets of sites."""
+        self._refused = {}
         try:
             totals = masks.sum(query)
         except ComtError:
             self._drop({site: reason for site, reason in self.left.items() if site in self._present})
+            self._check_refused(query, self._refused)
             raise
         self._drop({site: reason for site, reason in self.left.items() if site in self._present})
         return totals
@@ -265,32 +296,26 @@ class RemoteFederation:
         )
         replies = self._exchange(self._present, envelope, messages.Reply)
         wrong = self._missing(replies)
+        refused = {site: reply.refusal for site, reply in replies.items() if reply.refusal == reasons.POLICY}
         for site, reply in replies.items():
-            reason = _refusal(reply.refusal) or _wrong(query, reply, site, envelope)
-            if reason:
+            reason = reasons.refusal(reply.refusal) or reasons.wrong(query, reply, site, envelope)
+            if reason and site not in refused:
                 wrong[site] = reason
         self._drop(wrong)
+        self._check_refused(query, refused)
         return {site: replies[site].arrays for site in self._present}
+
+    @staticmethod
+    def _check_refused(query: Query, sites: Mapping[str, str]) -> None:
+        if sites:
+            raise RefusedError(dict.fromkeys(sorted(sites), reasons.refused_question(query)))
 
     # sending and receiving
 
     def _exchange(self, sites: Sequence[str], message: Any, expected: type[Kind]) -> dict[str, Kind]:
         """Send to some sites and read what comes back; a site without a readable reply is entered in ``left``."""
-        if not sites:
-            return {}
-        data = wire.pack(message)
-        replies = self._transport.ask(sites, data, message.seconds)
-        received = sum(len(answer) for answer in replies.answers.values() if isinstance(answer, bytes))
-        self.traffic = Traffic(self.traffic.sent + len(data) * len(sites), self.traffic.received + received)
-        read: dict[str, Kind] = {}
-        for site in sites:
-            if site in replies.failures:
-                self.left[site] = replies.failures[site]
-                continue
-            try:
-                read[site] = messages.parse(replies.answers.get(site), expected)
-            except ProtocolError:
-                self.left[site] = "sent a message that cannot be read"
+        read, silent = self._line.ask(sites, message, expected)
+        self.left.update(silent)
         return read
 
     def exchange_sealed(self, sealed: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -301,12 +326,14 @@ class RemoteFederation:
         found: dict[str, bytes] = {}
         for site, reply in self._exchange(sorted(sealed), message, messages.SealedReply).items():
             if reply.refusal or reply.site != site or reply.training != self.training:
-                self.left[site] = _refusal(reply.refusal) or "answered for somebody else"
+                self.left[site] = reasons.refusal(reply.refusal) or "answered for somebody else"
                 continue
             found[site] = reply.message
             inner = wire.unpack(reply.message, MASKING)
-            if isinstance(inner, Refused) and inner.kind != "range":
-                self.left[site] = _refusal({"gate": "policy", "input": "data"}.get(inner.kind, inner.kind))
+            if isinstance(inner, Refused) and inner.kind == reasons.POLICY_UNDER_MASKS:
+                self._refused[site] = inner.kind
+            elif isinstance(inner, Refused) and inner.kind != "range":
+                self.left[site] = reasons.refusal({"input": "data"}.get(inner.kind, inner.kind))
         return found
 
     def _missing(self, replies: Mapping[str, Any]) -> dict[str, str]:
@@ -330,54 +357,3 @@ class _Channel:
 
     def ask(self, sealed: Mapping[str, bytes]) -> Mapping[str, bytes]:
         return self._federation.exchange_sealed(sealed)
-
-
-def _refusal(kind: str) -> str:
-    """Say in words why a site refused; its own log says more."""
-    known = {
-        "": "",
-        "policy": "refused by its own policy",
-        "data": "could not use its data",
-        "protocol": "refused a question it does not understand",
-        "late": "was still busy with an earlier question",
-        "equivocation": "was told something else than the other sites",
-    }
-    return known.get(kind, "failed; its operator finds the reason in its log")
-
-
-def _unfit(
-    answer: messages.Joined, site: str, joined: Mapping[str, messages.Joined], columns: tuple[str, ...] | None
-) -> str:
-    if answer.refusal:
-        return _refusal(answer.refusal)
-    if answer.site != site:
-        return f"calls itself {ascii(answer.site)[:60]}"
-    if answer.version != __version__:
-        return f"runs comt {ascii(answer.version)[:30]} where the coordinator runs {__version__}"
-    if columns is None and joined:
-        columns = next(iter(joined.values())).columns
-    if columns is not None and set(answer.columns) != set(columns):
-        differing = sorted(set(answer.columns) ^ set(columns))
-        return f"has other columns than the federation (differing: {', '.join(map(ascii, differing[:5]))})"
-    return ""
-
-
-def _wrong(query: Query, reply: messages.Reply, site: str, envelope: messages.Envelope) -> str:
-    """Say what is wrong with an answer; nothing if it is exactly what was asked for."""
-    if reply.site != site:
-        return f"answered under the name {ascii(reply.site)[:60]}"
-    if (reply.training, reply.round) != (envelope.training, envelope.round):
-        return f"answered round {reply.round} where round {envelope.round} was asked"
-    try:
-        query.check_answer(reply.arrays, site)
-    except ProtocolError as error:
-        return _said(error, site)
-    largest = max((float(np.abs(array).max()) for array in reply.arrays.values() if array.size), default=0.0)
-    if largest > MAX_MAGNITUDE:
-        return f"answered '{query.purpose}' with a number of size {largest:.0e}, beyond any sum over rows"
-    return ""
-
-
-def _said(error: ProtocolError, site: str) -> str:
-    """Take the reason out of a message that begins with the site's name."""
-    return str(error).removeprefix(f"agent {site} ").split(";")[0]

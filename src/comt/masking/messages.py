@@ -24,7 +24,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from comt import preparation, queries, wire
+from comt import declaration, preparation, queries, wire
 from comt.errors import ProtocolError
 from comt.masking.fixed_point import Words
 
@@ -194,7 +194,7 @@ def query_classes() -> wire.Classes:
     """Return what a query may be made of: every question of the vocabulary and its parts."""
     return wire.vocabulary(
         cls
-        for module in (queries, preparation)
+        for module in (queries, preparation, declaration)
         for cls in vars(module).values()
         if isinstance(cls, type) and is_dataclass(cls) and cls.__module__.startswith(module.__name__)
     )

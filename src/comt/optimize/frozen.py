@@ -195,7 +195,14 @@ def solve(
             if done.certificate <= tol and small:
                 return done
             if problem.coupling(r + step) >= 1.0:
-                break  # outside the ball the equations have solutions that are none of the problem
+                # outside the ball the equations have solutions that are none of the problem
+                if done.certificate <= tol:
+                    return done
+                raise CraftingError(
+                    f"lambda_z={problem.lambda_z:g} is too small: the solution lies where crafting the features leaves "
+                    f"1 - |r|²/(2 lambda_z) = {1.0 - problem.coupling(r):.1e} of the signal, too little to compute with; "
+                    "increase lambda_z."
+                )
             r = r + step
         if done.certificate <= tol:
             return done

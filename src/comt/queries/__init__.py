@@ -9,10 +9,11 @@ A query carries a batch of B models, so that a whole path of parameters costs th
 
 from __future__ import annotations
 
-from comt.queries.base import MAX_ANSWER_BYTES, MAX_BATCH, MAX_FEATURES, Answer, ModelQuery, Query, Totals
+from comt.queries.base import EVERYBODY, MAX_ANSWER_BYTES, MAX_BATCH, MAX_FEATURES, Answer, ModelQuery, Query, Totals
 from comt.queries.choosing import (
     RANK_BINS,
     RANK_STATISTICS,
+    EitherSignSums,
     ErrorCounts,
     MomentsByAgent,
     NoisyLabelSums,
@@ -41,6 +42,7 @@ from comt.queries.solving import (
 __all__ = [
     "COARSE_BINS",
     "COARSE_SIDE",
+    "EVERYBODY",
     "MAX_ANSWER_BYTES",
     "MAX_BATCH",
     "MAX_FEATURES",
@@ -52,6 +54,7 @@ __all__ = [
     "CurvatureTimes",
     "DirectSums",
     "DualSums",
+    "EitherSignSums",
     "ErrorCounts",
     "Histogram",
     "Keep",

@@ -64,8 +64,14 @@ def check_batch(vectors: Array, what: str) -> None:
         raise ProtocolError(f"{what} holds values that are not finite; the training has diverged.")
 
 
+#: a question that names this agent has one slot, which all agents share: its sum shows none of them by itself
+EVERYBODY = "all agents together"
+
+
 def slot_of(agents: tuple[str, ...], agent: str, purpose: str) -> int:
-    """Return the slot of an agent in a question that names the agents one by one."""
+    """Return the slot of an agent in a question that names the agents one by one, or all of them together."""
+    if agents == (EVERYBODY,):
+        return 0
     if agent not in agents:
         raise ProtocolError(f"agent {agent} has no slot in the question '{purpose}'; start the training again.")
     return agents.index(agent)

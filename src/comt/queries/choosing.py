@@ -2,7 +2,7 @@
 
 Some answers have one slot per agent. Each agent fills its own slot and leaves the others zero, so the sum over agents
 shows the agents one by one: sums over an agent's rows, never a row. A data holder's policy may refuse these questions
-(``Policy.by_agent``); the automatic choice then treats the federation as one agent.
+(``Policy.by_agent``); the automatic choice then asks with one slot that all agents share (:data:`comt.queries.EVERYBODY`).
 """
 
 from __future__ import annotations
@@ -44,25 +44,26 @@ class MomentsByAgent(SlotQuery):
     """Second moments of (x, y) of every agent's buggy rows, of its rows without a capped cell, and of trusted folds.
 
     ``columns`` counts how often each column (the target is the last), and its absolute value, falls into each bin of
-    the grid of ranks.
+    the grid of ranks. Without ``whole`` nothing is said about capped cells: where few rows have one, two sums that differ
+    by these rows are a question that data holders refuse.
     """
 
     purpose: ClassVar[str] = "moments agent by agent"
     n_folds: int
+    whole: bool = True
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Matrices over (x, y): one per agent, one per fold."""
         agents, side, columns = len(self.agents), self.preparation.width + 1, len(self.preparation.center) + 1
+        whole = {"whole": (agents, side, side), "whole_rows": (agents,), "trusted_whole_rows": ()}
         return {
             "moments": (agents, side, side),
             "rows": (agents,),
-            "whole": (agents, side, side),
-            "whole_rows": (agents,),
             "columns": (agents, 2 * columns, RANK_BINS),
             "trusted": (self.n_folds, side, side),
             "trusted_rows": (self.n_folds,),
-            "trusted_whole_rows": (),
             "trusted_columns": (2 * columns, RANK_BINS),
+            **(whole if self.whole else {}),
         }
 
 
@@ -127,6 +128,28 @@ class ErrorCounts(ModelQuery):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EitherSignSums(ModelQuery):
+    """Sums over buggy rows whose targets follow x·θ with probability ``share[b]`` and −x·θ otherwise, error variance noise[b].
+
+    With p_i the probability that row i kept its sign: Σ log density, Σ (2p_i − 1) y_i x_i and Σ p_i.
+    """
+
+    purpose: ClassVar[str] = "sums over targets of either sign"
+    theta: Array  # (B, p)
+    noise: Array  # (B,)
+    share: Array  # (B,)
+    thin: int = 1
+
+    def __post_init__(self) -> None:
+        check_batch(self.theta, "theta")
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Per model."""
+        batch, width = self.theta.shape
+        return {"value": (batch,), "cross": (batch, width), "kept": (batch,)}
+
+
+@dataclass(frozen=True, kw_only=True)
 class NoisyLabelSums(SlotQuery):
     """Value, slope and bend of the logistic loss of B models over buggy rows, agent k weighted by ``weights[b, k]``.
 
@@ -139,6 +162,8 @@ class NoisyLabelSums(SlotQuery):
     theta: Array  # (B, p)
     weights: Array  # (B, K)
     flips: Array | None = None  # (B, K, 2)
+    #: leave out rows with a capped cell
+    whole: bool = False
     thin: int = 1
 
     def __post_init__(self) -> None:

@@ -18,13 +18,18 @@ from typing import Any
 import numpy as np
 
 from comt import __version__
-from comt.errors import ComtError, FederationError, SiteLeftError
+from comt.declaration import MIN_COUNT, Declare
+from comt.errors import ComtError, FederationError, RefusedError, SiteLeftError
 from comt.federation.journal import Journal
-from comt.federation.remote import RemoteFederation, Transport
+from comt.federation.remote import RemoteFederation
+from comt.federation.transport import Transport
 from comt.losses import LossName
 from comt.messages import Finish, Task
-from comt.model_file import TaughtModel
+from comt.model_file import TaughtModel, filled
 from comt.queries import ResidualScale
+from comt.schema import Schema
+from comt.server.auto.choice import Choice
+from comt.server.schema import agree_on_schema
 from comt.server.training import Training, train
 from comt.settings import check_settings
 from comt.writing import write_whole
@@ -54,6 +59,8 @@ class Request:
     columns: tuple[str, ...] | None = None
     #: sums under masks; None: from three sites on
     masked: bool | None = None
+    #: a level of a category may be named from so many rows on
+    min_count: int = MIN_COUNT
 
     def save(self, folder: Path) -> None:
         """Write the request into the training's folder."""
@@ -120,6 +127,7 @@ def run(transport: Transport, request: Request, journal: Journal, progress: Prog
         join_seconds=request.join_seconds,
         journal=journal,
         columns=request.columns,
+        min_count=request.min_count,
         masked=request.masked,
     )
     federation.on_round = lambda purpose, seconds: progress(
@@ -134,18 +142,34 @@ def run(transport: Transport, request: Request, journal: Journal, progress: Prog
             raise _too_few(federation, request)
         progress("attempt", sites=federation.agents, left=federation.left, masked=federation.masked)
         try:
-            federation.begin()
-            training = train(federation, settings, watch=lambda record: progress("solver", **record))
+            schema = begin(federation)
+            training = train(
+                federation,
+                settings,
+                by_agent=federation.by_agent,
+                watch=lambda record: progress("solver", **record),
+            )
             size = _residual_size(federation, training) if request.task == "regression" else 1.0
             break
         except SiteLeftError as lost:
             progress("left", sites=lost.reasons)
-    model = _model(request, federation, training)
+        except RefusedError as refusal:  # a question without which there is no training
+            federation.leave(refusal.reasons)
+            progress("left", sites=refusal.reasons)
+    model = _model(request, federation, training, schema)
     outcome = Outcome(training, model, federation, size, time.monotonic() - started)
     outcome.not_informed = federation.tell(
         Finish(training=request.training, model=model.to_json(), residual_size=size, seconds=request.join_seconds)
     )
     return outcome
+
+
+def begin(federation: RemoteFederation) -> Schema:
+    """Start an attempt with the sites present: have them agree on labels, and on how columns become features."""
+    federation.begin()
+    schema = agree_on_schema(federation, Declare(min_count=federation.min_count), target=federation.target)
+    federation.use_schema(schema)
+    return schema
 
 
 def _too_few(federation: RemoteFederation, request: Request) -> FederationError:
@@ -163,7 +187,7 @@ def _residual_size(federation: RemoteFederation, training: Training) -> float:
     return float(np.sqrt(totals[kind] / max(float(totals[rows]), 1.0)))
 
 
-def _model(request: Request, federation: RemoteFederation, training: Training) -> TaughtModel:
+def _model(request: Request, federation: RemoteFederation, training: Training, schema: Schema) -> TaughtModel:
     coef, intercept = training.preparation.to_raw(training.theta)
     sums, selected = training.solution.sums, training.selected
     return TaughtModel(
@@ -187,7 +211,12 @@ def _model(request: Request, federation: RemoteFederation, training: Training) -
             "solver": training.solver,
             "selected_fraction": 1.0 if selected is None else float(selected.fraction),
         },
+        schema=filled(schema, training.preparation) if _median_is_center(training) else schema,
     )
+
+
+def _median_is_center(training: Training) -> bool:
+    return training.settings.standardize and training.settings.problem.intercept
 
 
 def report(outcome: Outcome) -> dict[str, Any]:
@@ -208,7 +237,18 @@ def report(outcome: Outcome) -> dict[str, Any]:
         "seconds": outcome.seconds,
         "bytes_sent": federation.traffic.sent,
         "bytes_received": federation.traffic.received,
+        "choice": None if training.choice is None else _told(training.choice),
     }
+
+
+def _told(choice: Choice) -> dict[str, Any]:
+    """Return what was chosen, in words and shares; scores that are no number become nothing."""
+    lines = [
+        {"candidate": line.candidate, "share": line.share, "loss": line.loss}
+        for line in choice.lines
+        if np.isfinite(line.loss)
+    ]
+    return {"said": choice.sentence, "lines": lines}
 
 
 def _plain(value: Any) -> Any:

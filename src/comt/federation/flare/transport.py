@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import RunAborted
 
-from comt.federation.remote import Replies
+from comt.federation.transport import Replies
 
 #: seconds in which the engine makes up its mind whether a lost site ends the whole job
 ABORT_SECONDS = 3.0

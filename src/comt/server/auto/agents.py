@@ -60,11 +60,18 @@ def moments_of(joints: Array, rows: Array) -> list[Moments]:
 
 
 def ask_moments(
-    federation: Federation, preparation: Preparation, loss_name: LossName = "squared", n_folds: int = 1
+    federation: Federation,
+    preparation: Preparation,
+    loss_name: LossName = "squared",
+    n_folds: int = 1,
+    *,
+    whole: bool = False,
 ) -> Totals:
     """Ask for the moments agent by agent; one exchange."""
     return federation.sum(
-        MomentsByAgent(loss_name=loss_name, preparation=preparation, agents=federation.agents, n_folds=n_folds)
+        MomentsByAgent(
+            loss_name=loss_name, preparation=preparation, agents=federation.agents, n_folds=n_folds, whole=whole
+        )
     )
 
 

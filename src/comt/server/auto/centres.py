@@ -11,7 +11,15 @@ from comt.problem import Array
 from comt.server.auto.moments import Moments
 
 #: prior weight of a family of centres (shared by its members); "zero" with a correction is trusted-only
-PRIORS = {"believed agents": 3.0, "noise": 1.5, "all rows": 1.0, "zero": 0.5, "trimmed": 0.5, "whole": 0.25}
+PRIORS = {
+    "believed agents": 3.0,
+    "noise": 1.5,
+    "all rows": 1.0,
+    "either sign": 3.0,
+    "zero": 0.5,
+    "trimmed": 0.5,
+    "whole": 0.25,
+}
 #: what the prior of "zero" gains where the buggy rows explain nothing
 ZERO_INSTEAD = 2.5
 #: least factor that a trimmed fit keeps of its prior, however badly it explains the rows it set aside
@@ -30,6 +38,8 @@ class Centre:
     family: str
     theta: Array
     by_fold: Array | None = None
+    #: share of the family's prior, relative to its other members
+    weight: float = 1.0
 
 
 def noise_centres(preparation: Preparation, moments: Moments, trusted: Moments, family: str) -> list[Centre]:

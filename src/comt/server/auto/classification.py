@@ -15,7 +15,9 @@ from scipy.special import logsumexp
 from comt.federation.base import Federation
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.server.auto.agents import ask_moments, moments_of
+from comt.server.auto.agents import moments_of
+from comt.server.auto.asking import ask_about_labels
+from comt.server.auto.capped import mislead
 from comt.server.auto.choice import Choice, Line
 from comt.server.auto.labels import BuggyLabels, LabelFit
 from comt.server.auto.laplace import Hypothesis, weigh
@@ -31,7 +33,7 @@ CORRECTED = 3
 #: expected slope of trusted log-odds per standard deviation of a reliable score, its spread, and the intercept's
 SLOPE, SLOPE_SD, INTERCEPT_SD = 1.5, 0.7, 2.5
 #: probability that all labels are reversed: labels that follow the features well are hardly the wrong way round
-REVERSED_CLEAR, REVERSED_VAGUE, CLEAR = 0.01, 0.1, 0.05
+REVERSED_CLEAR, REVERSED_VAGUE, CLEAR = 0.01, 0.2, 0.05
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,17 @@ class _Model:
 
 def choose(federation: Federation, preparation: Preparation) -> Choice:
     """Choose a model of the prepared rows; at most about fifty exchanges, whatever the number of candidates."""
-    moments = ask_moments(federation, preparation, "logistic")
+    moments = ask_about_labels(federation, preparation)
     everyone = total(moments_of(moments["moments"], moments["rows"]))
+    whole = total(moments_of(moments["whole"], moments["whole_rows"]))
+    without_capped = mislead(preparation, everyone, whole)
+    if without_capped:
+        everyone = whole
     trusted_rows = int(moments["trusted_rows"].sum())
     d, rows, count = len(preparation.center), max(everyone.rows, 1.0), len(federation.agents)
     mean = everyone.gram[:d, -1] / (rows * preparation.constant) if preparation.constant else np.zeros(d)
     spread = everyone.gram[:d, :d] / rows - np.outer(mean, mean)
-    labels = BuggyLabels(federation, preparation, max(1, int(np.ceil(rows / SAMPLE))))
+    labels = BuggyLabels(federation, preparation, max(1, int(np.ceil(rows / SAMPLE))), whole=without_capped)
     together, *own = labels.fits(np.vstack([np.ones(count), np.eye(count)]))
     if trusted_rows == 0:
         line = Line("all unverified rows", 1.0, np.nan)
@@ -114,7 +120,7 @@ def _models(
     sure = models[-1]
     longer = float(theta @ theta) / max(float(sure.theta @ sure.theta), 1e-12)
     name = "unverified rows with flip rates per agent"
-    models.append(_Model(name, theta, longer * sure.covariance, sure.reliability, 0.6, some_reversed))
+    models.append(_Model(name, theta, longer * sure.covariance, sure.reliability, 0.25, some_reversed))
     if len(own) > 1:
         models += [
             _Model(
@@ -149,6 +155,9 @@ def _weighed(
         for sign, probability in ((1.0, 1.0 - model.reversed), (-1.0, model.reversed)):
             name = model.name if sign > 0 else f"{model.name}, all labels reversed"
             expected = sign * SLOPE * np.sqrt(model.reliability) * unit
+            if sign < 0 and preparation.constant:
+                # trusted rows of one class must not speak for reversed labels only because one class was mislabelled
+                expected[-1] = 0.0
             log_prior = float(np.log(0.5 * model.prior * probability))
             known = np.hstack([SLOPE_SD * unit[:, None], intercept, unsure])
             hypotheses.append(Hypothesis(name, expected, known, log_prior))

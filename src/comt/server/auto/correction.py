@@ -37,8 +37,8 @@ def correct(centres: Sequence[Centre], folds: Sequence[Moments], error_size: flo
     """Correct every centre with every pull; ``error_size`` is the squared error expected beforehand."""
     trusted = folds_but(folds, None)
     theta = _pulled(np.stack([centre.theta for centre in centres]), trusted)
-    held_out = np.zeros(theta.shape[:2])
-    for fold, held in enumerate(folds):
+    held_out = np.zeros(theta.shape[:2]) if len(folds) > 1 else _without_folds(theta, trusted)
+    for fold, held in enumerate(folds if len(folds) > 1 else ()):
         if held.rows:
             starts = np.stack([c.theta if c.by_fold is None else c.by_fold[fold] for c in centres])
             held_out += held.squared_errors(_pulled(starts, folds_but(folds, fold)))
@@ -54,6 +54,14 @@ def correct(centres: Sequence[Centre], folds: Sequence[Moments], error_size: flo
 def folds_but(folds: Sequence[Moments], left_out: int | None) -> Moments:
     """Add up all folds but one."""
     return total([fold for index, fold in enumerate(folds) if index != left_out])
+
+
+def _without_folds(theta: Array, trusted: Moments) -> Array:
+    """Return what the held-out error is about where no row may be left out: generalised cross-validation (C, L)."""
+    values = np.maximum(np.linalg.eigvalsh(trusted.gram), 0.0)
+    parameters = (values / (values + PULLS[:, None])).sum(axis=1)
+    estimate: Array = trusted.squared_errors(theta) * (trusted.rows / np.maximum(trusted.rows - parameters, 0.5)) ** 2
+    return estimate
 
 
 def _pulled(centres: Array, used: Moments) -> Array:

@@ -43,9 +43,9 @@ class LabelFit:
 class BuggyLabels:
     """Asks for logistic sums over buggy rows; sums over a part of the rows are scaled up."""
 
-    def __init__(self, federation: Federation, preparation: Preparation, thin: int) -> None:
+    def __init__(self, federation: Federation, preparation: Preparation, thin: int, *, whole: bool = False) -> None:
         self.preparation = preparation
-        self._federation, self._thin = federation, thin
+        self._federation, self._thin, self._whole = federation, thin, whole
 
     def sums(self, theta: Array, weights: Array, flips: Array | None = None) -> dict[str, Array]:
         """Return the sums at B models; one exchange."""
@@ -57,6 +57,7 @@ class BuggyLabels:
                 theta=theta,
                 weights=weights,
                 flips=flips,
+                whole=self._whole,
                 thin=self._thin,
             )
         )

@@ -9,10 +9,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
+from comt.errors import GateError
 from comt.federation.base import Federation
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.server.auto.agents import ask_moments, moments_of, weigh_agents
+from comt.server.auto.agents import moments_of, weigh_agents
+from comt.server.auto.asking import ask_for_choice
+from comt.server.auto.capped import mislead
 from comt.server.auto.centres import (
     PRIORS,
     TRIMMED_FLOOR,
@@ -24,10 +27,10 @@ from comt.server.auto.centres import (
 )
 from comt.server.auto.choice import Choice, Line
 from comt.server.auto.correction import Corrections, correct, folds_but
+from comt.server.auto.either_sign import either_sign
 from comt.server.auto.exchangeability import Compared, compare
 from comt.server.auto.moments import Moments, total, weighted
 from comt.server.auto.ranks import bayes_bound
-from comt.server.auto.rescaling import rescaled
 from comt.server.auto.trimming import trimmed_fits
 
 FOLDS = 5
@@ -45,12 +48,13 @@ PULLED_AWAY = 2.4
 
 def choose(federation: Federation, preparation: Preparation) -> Choice:
     """Choose a model of the prepared rows; about twenty exchanges, whatever the number of candidates."""
-    moments = ask_moments(federation, preparation, n_folds=FOLDS)
-    better = rescaled(preparation, moments)
-    if better is not None:
-        preparation = better
-        moments = ask_moments(federation, preparation, n_folds=FOLDS)
+    preparation, moments = ask_for_choice(federation, preparation, FOLDS)
     per_agent = moments_of(moments["moments"], moments["rows"])
+    uncapped = moments_of(moments["whole"], moments["whole_rows"])
+    all_rows = total(per_agent)
+    without_capped = mislead(preparation, all_rows, total(uncapped))
+    if without_capped:
+        per_agent = uncapped
     folds = moments_of(moments["trusted"], moments["trusted_rows"])
     everyone, trusted = total(per_agent), folds_but(folds, None)
     count = len(per_agent)
@@ -59,7 +63,7 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         return Choice(everyone.ridge(), preparation, (line,), 0, federation.agents, np.ones(count), plain=1.0)
     judged = weigh_agents(federation, preparation, per_agent, trusted.rows)
     believed = weighted(per_agent, judged.weights)
-    whole = weighted(moments_of(moments["whole"], moments["whole_rows"]), judged.weights)
+    whole = weighted(uncapped, judged.weights)
     plain = believed.ridge()
     centres = [
         Centre("trusted rows alone", "zero", np.zeros(preparation.width)),
@@ -70,12 +74,17 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     if whole.rows < believed.rows:
         centres.append(Centre("unverified rows without far-out values", "whole", whole.ridge()))
         centres += noise_centres(preparation, whole, trusted, "whole")
-    centres += _trimmed(federation, preparation, everyone, folds)
+    thin = max(1, int(np.ceil(everyone.rows / SAMPLE)))
+    robust = _trimmed(federation, preparation, everyone, folds, thin)
+    starts = [everyone.ridge(), trusted.ridge(TRUSTED_PENALTIES), *(centre.theta for centre in robust)]
+    centres += either_sign(federation, preparation, all_rows, starts, robust, thin)
     variance = target_variance(preparation, everyone)
     error_size = float(np.median([target_variance(preparation, trusted), 1.0, variance]))
     corrections = correct(centres, folds, error_size)
     explained = max(0.0, 1.0 - believed.squared_error(plain) / max(believed.rows, 1e-12) / variance)
-    compared = compare(federation, preparation, moments, judged.weights, plain, centres, FOLDS)
+    compared = compare(
+        federation, preparation, moments, judged.weights, plain, centres, len(folds), count_capped=not without_capped
+    )
     # a few rows that pull the plain fit away from most others do not speak for them, however much they explain
     speaks = min(1.0, explained / EXPLAINS) * min(1.0, (PULLED_AWAY / compared.robust_gain) ** 4)
     shares = _shares(centres, corrections, believed, variance, explained, speaks, error_size)
@@ -103,22 +112,30 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     )
 
 
-def _trimmed(federation: Federation, preparation: Preparation, everyone: Moments, folds: list[Moments]) -> list[Centre]:
-    """Return robust fits started from all rows and from trusted rows, these also without each fold."""
-    used = [folds_but(folds, left_out) for left_out in (None, *range(len(folds)))]
+def _trimmed(
+    federation: Federation, preparation: Preparation, everyone: Moments, folds: list[Moments], thin: int
+) -> list[Centre]:
+    """Return robust fits started from all rows and from trusted rows, these also without each fold.
+
+    Without folds nothing starts from trusted rows; where owners refuse such sums there are no robust fits.
+    """
+    used = [folds_but(folds, left_out) for left_out in (None, *range(len(folds)))] if len(folds) > 1 else []
     from_trusted = [part.ridge(TRUSTED_PENALTIES) for part in used]
-    starts = [everyone.ridge()] * len(KEPT_FROM_ALL) + from_trusted * len(KEPT_FROM_TRUSTED)
-    kept = [*KEPT_FROM_ALL, *np.repeat(KEPT_FROM_TRUSTED, len(used))]
-    thin = max(1, int(np.ceil(everyone.rows / SAMPLE)))
-    fits = trimmed_fits(federation, preparation, np.stack(starts), np.array(kept), thin)
+    kept_from_trusted = KEPT_FROM_TRUSTED if used else ()
+    starts = [everyone.ridge()] * len(KEPT_FROM_ALL) + from_trusted * len(kept_from_trusted)
+    kept = [*KEPT_FROM_ALL, *np.repeat(kept_from_trusted, len(used))]
+    try:
+        fits = trimmed_fits(federation, preparation, np.stack(starts), np.array(kept), thin)
+    except GateError:
+        return []
     centres = [
         Centre(f"the {share:.0%} of rows that fit best", "trimmed", fit)
         for share, fit in zip(KEPT_FROM_ALL, fits, strict=False)
     ]
-    grouped = fits[len(KEPT_FROM_ALL) :].reshape(len(KEPT_FROM_TRUSTED), len(used), -1)
+    grouped = fits[len(KEPT_FROM_ALL) :].reshape(len(kept_from_trusted), len(used), preparation.width)
     centres += [
         Centre(f"the {share:.0%} of rows that fit trusted rows best", "trimmed", group[0], group[1:])
-        for share, group in zip(KEPT_FROM_TRUSTED, grouped, strict=True)
+        for share, group in zip(kept_from_trusted, grouped, strict=True)
     ]
     return centres
 
@@ -143,7 +160,7 @@ def _shares(
             limit = 4.0 * nothing
         if alone[index] > limit:
             continue
-        prior = PRIORS[family] / families.count(family)
+        prior = centre.weight * PRIORS[family] / families.count(family)
         if family == "zero":
             prior += ZERO_INSTEAD * (1.0 - speaks)
         elif family == "trimmed":
@@ -151,7 +168,7 @@ def _shares(
             own = 1.0 - believed.squared_error(centre.theta) / max(believed.rows, 1e-12) / variance
             ratio = own / explained if explained > 0 else 1.0
             prior *= 1.0 - speaks * (1.0 - min(1.0, max(ratio, TRIMMED_FLOOR)))
-        elif family != "whole":
+        elif family not in ("whole", "either sign"):
             prior *= speaks
         log_share[index] = np.log(max(prior, 1e-12))
     log_shares = log_share[:, None] + corrections.log_weight

@@ -1,0 +1,82 @@
+"""Cells that automatic choice was not designed on: other data, other corruptions. Run them to report, not to tune.
+
+The data sets come with scikit-learn; the corruptions are kinds or sizes of errors that occur in no cell of ``choice``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from comt.datasets import Corruption, Table
+from comt.datasets.corruptions import (
+    AsymmetricFlips,
+    Clean,
+    DuplicatedRows,
+    GaussianNoise,
+    LabelFlips,
+    MissingCodes,
+    Mixed,
+    NegatedTargets,
+    RuleOfThumb,
+    ScaledTargets,
+    ShiftedTargets,
+    UnitError,
+    WrongAgents,
+)
+from comt.datasets.table import numbered
+
+TRUSTED = (6, 24, 96)
+#: what goes wrong, by the name that the results page shows
+REGRESSION: dict[str, Corruption] = {
+    "clean": Clean(),
+    "30 % negated": NegatedTargets(fraction=0.3),
+    "all agents negated": WrongAgents(agents=5),
+    "two agents shifted down": ShiftedTargets(shift=-1.0),
+    "20 % of the targets a tenth": ScaledTargets(fraction=0.2, factor=0.1),
+    "column a hundredth at one agent": UnitError(factor=0.01),
+    "zeros for missing values": MissingCodes(code=0.0, fraction=0.3),
+    "codes 9999": MissingCodes(code=9999.0, fraction=0.1, columns=2),
+    "feature noise 2": GaussianNoise(theta_features=2.0, theta_targets=0.0),
+    "copies of one wrong row": DuplicatedRows(fraction=0.1),
+    "several errors": Mixed(theta=1.0, agents=2),
+}
+CLASSIFICATION: dict[str, Corruption] = {
+    "clean": Clean(),
+    "30 % flips": LabelFlips(fraction=0.3),
+    "40 % of one class flipped": AsymmetricFlips(fraction=0.4, label=1.0),
+    "one agent reversed": WrongAgents(agents=1),
+    "all agents reversed": WrongAgents(agents=5),
+    "rule on one column": RuleOfThumb(fraction=0.2),
+    "column a hundredth at one agent": UnitError(factor=0.01),
+    "zeros for missing values": MissingCodes(code=0.0, fraction=0.3),
+    "codes 9999": MissingCodes(code=9999.0, fraction=0.1, columns=2),
+    "feature noise 2": GaussianNoise(theta_features=2.0, theta_targets=0.0),
+    "several errors": Mixed(theta=1.0, flips=0.3, agents=2),
+}
+DATA = {"diabetes": REGRESSION, "Friedman": REGRESSION, "breast cancer": CLASSIFICATION, "digits": CLASSIFICATION}
+#: every cell: (data, what goes wrong, size of it, trusted rows); sizes are part of the names here
+CELLS = tuple((data, wrong, 0.0, m) for data, kinds in DATA.items() for wrong in kinds for m in TRUSTED)
+
+
+def corruption(data: str, wrong: str) -> Corruption:
+    """Return what goes wrong in a cell."""
+    return DATA[data][wrong]
+
+
+@cache
+def table(name: str) -> Table:
+    """Return one of the data sets, standardised."""
+    from sklearn import datasets
+
+    if name == "Friedman":
+        features, targets = datasets.make_friedman1(4_000, n_features=10, noise=1.0, random_state=0)
+        return Table(name, features, targets, "regression", numbered(10)).standardised()
+    load = {"diabetes": "load_diabetes", "breast cancer": "load_breast_cancer", "digits": "load_digits"}[name]
+    features, targets = getattr(datasets, load)(return_X_y=True)
+    if name == "diabetes":
+        return Table(name, features, targets, "regression", numbered(features.shape[1])).standardised()
+    positive = targets % 2 == 1  # an odd digit; a benign tumour
+    labels = np.where(positive, 1.0, -1.0)
+    return Table(name, features, labels, "classification", numbered(features.shape[1])).standardised()

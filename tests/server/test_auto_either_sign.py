@@ -1,0 +1,121 @@
+"""Targets of either sign: a mixture found from the rows, whose sign a few trusted rows tell; and rows with capped cells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from comt import CoMTClassifier, CoMTRegressor
+from comt.agent import Agent, ArrayRows
+from comt.datasets import noisy_federation
+from comt.federation import LocalFederation
+from comt.preparation import Preparation
+from comt.queries import EitherSignSums, MomentsByAgent
+from comt.server.auto.capped import mislead
+from comt.server.auto.either_sign import either_sign
+from comt.server.auto.moments import Moments
+
+D = 4
+PREPARATION = Preparation.identity(D, 10.0)
+
+
+def mixture(share, n=1500, noise=0.4, seed=0):
+    rng = np.random.default_rng(seed)
+    features, theta = rng.normal(size=(n, D)), np.array([1.0, -0.5, 0.8, 0.0])
+    targets = features @ theta + 0.3 + noise * rng.normal(size=n)
+    targets[rng.random(n) > share] *= -1.0
+    return features, targets, np.append(theta, 0.03)  # the constant column holds 10
+
+
+def federation(features, targets, agents=3):
+    parts = zip(np.array_split(features, agents), np.array_split(targets, agents), strict=True)
+    return LocalFederation([Agent(f"a{k}", ArrayRows(x, y, x[:0], y[:0])) for k, (x, y) in enumerate(parts)])
+
+
+def moments(features, targets):
+    joint = np.column_stack([features, np.full(len(targets), 10.0), targets])
+    return Moments(joint.T @ joint, float(len(targets)))
+
+
+def test_the_sums_are_those_of_the_mixture_written_out():
+    features, targets, theta = mixture(0.7, n=60)
+    models, noise, share = np.stack([theta, -0.5 * theta]), np.array([0.2, 1.5]), np.array([0.7, 0.4])
+    query = EitherSignSums(loss_name="squared", preparation=PREPARATION, theta=models, noise=noise, share=share)
+    with federation(features, targets).open() as run:
+        totals = run.sum(query)
+    wide = np.column_stack([features, np.full(60, 10.0)])
+    for b in range(2):
+        scores = wide @ models[b]
+        keeps = share[b] * norm.pdf(targets, scores, np.sqrt(noise[b]))
+        turns = (1 - share[b]) * norm.pdf(targets, -scores, np.sqrt(noise[b]))
+        kept = keeps / (keeps + turns)
+        assert totals["value"][b] == pytest.approx(np.log(keeps + turns).sum(), rel=1e-10)
+        assert totals["kept"][b] == pytest.approx(kept.sum(), rel=1e-10)
+        np.testing.assert_allclose(totals["cross"][b], ((2 * kept - 1) * targets) @ wide, atol=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.7, 0.3])
+def test_the_model_is_found_up_to_its_sign_whoever_holds_the_rows(share):
+    features, targets, theta = mixture(share)
+    found = []
+    for agents in (1, 3):
+        with federation(features, targets, agents).open() as run:
+            found.append(either_sign(run, PREPARATION, moments(features, targets), [], [], 1))
+    first, second = found[0]
+    np.testing.assert_allclose(first.theta, -second.theta)
+    sign = np.sign(first.theta[0])
+    np.testing.assert_allclose(sign * first.theta, theta, atol=0.06)
+    if share != 0.5:
+        assert sign == (1.0 if share > 0.5 else -1.0)  # the first one is that of most rows
+        assert first.weight == pytest.approx(2 * max(share, 1 - share), abs=0.1)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one.theta, other.theta, atol=1e-8)
+
+
+def test_rows_of_one_sign_are_not_called_a_mixture():
+    features, targets, _ = mixture(1.0)
+    with federation(features, targets).open() as run:
+        assert either_sign(run, PREPARATION, moments(features, targets), [], [], 1) == []
+
+
+def test_five_trusted_rows_are_enough_where_half_of_the_targets_are_negated():
+    scores = []
+    for seed in range(5):
+        data = noisy_federation("regression", corruption="negated_targets", n_rows=1500, n_trusted=5, seed=seed)
+        X, y, agents, trusted = data.pooled()
+        model = CoMTRegressor().fit(X, y, agents=agents, trusted=trusted)
+        scores.append(model.score(data.test_features, data.test_targets))
+    assert np.median(scores) > 0.85  # trusted rows alone: about .3; clean rows: .92
+
+
+@pytest.mark.parametrize("corruption", ["missing_codes", "unit_error"])
+def test_labels_are_learnt_from_rows_without_capped_cells_where_those_mislead(corruption):
+    data = noisy_federation("classification", corruption=corruption, n_rows=2000, n_trusted=20, n_test=4000, seed=1)
+
+    def auc(data):
+        from sklearn.metrics import roc_auc_score
+
+        X, y, agents, trusted = data.pooled()
+        model = CoMTClassifier().fit(X, y, agents=agents, trusted=trusted)
+        return roc_auc_score(data.test_targets, model.decision_function(data.test_features))
+
+    assert auc(data) > auc(data.clean()) - 0.01
+
+
+def test_rare_rows_with_targets_of_their_own_are_believed():
+    rng = np.random.default_rng(0)
+    features, theta = rng.normal(size=(2000, D)), np.array([1.0, -0.5, 0.8, 0.0])
+    wrong, rare = features.copy(), features.copy()
+    chosen = rng.random(2000) < 0.1
+    wrong[chosen, 0] = -999.0
+    rare[chosen, 0] = 1000.0
+    targets = features @ theta + 0.3 * rng.normal(size=2000)
+    own = np.where(chosen, 9.0, targets)  # what the column says shows in the target
+    compressed = Preparation(PREPARATION.center, PREPARATION.scale, constant=10.0, compressed=True)
+    for cells, said, expected in ((wrong, targets, True), (rare, own, False), (features, targets, False)):
+        with federation(cells, said).open() as run:
+            answer = run.sum(MomentsByAgent(loss_name="squared", preparation=compressed, agents=run.agents, n_folds=1))
+        everyone = Moments(answer["moments"].sum(axis=0), float(answer["rows"].sum()))
+        whole = Moments(answer["whole"].sum(axis=0), float(answer["whole_rows"].sum()))
+        assert mislead(compressed, everyone, whole) is expected
