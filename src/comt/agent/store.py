@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 from comt import wire
+from comt.agent.private import write_private
 from comt.agent.proximal import BEFORE, LATEST, AdmmState
 from comt.errors import ProtocolError
+from comt.masking.receipts import Receipt
+from comt.optimize.algorithm1 import State
 from comt.queries import Answer
 
 _ARRAYS = ("alpha", "direction", "price")
@@ -33,6 +37,9 @@ class DiskStore(dict[str, object]):
         self._paths = tuple(folder / f"algorithm1.{slot}.state" for slot in range(2))
         found = sorted(state for path in self._paths if (state := _read(path)) is not None)
         self._number = found[-1][0] if found else 0
+        self._receipt = folder / "algorithm1.receipt"
+        with suppress(FileNotFoundError, ProtocolError, TypeError):  # without it the next step is refused by name
+            super().__setitem__("receipt", Receipt(**wire.unpack(self._receipt.read_bytes(), {})))
         for name, (_, content) in zip((LATEST, BEFORE), reversed(found), strict=False):
             try:
                 super().__setitem__(name, _state(wire.unpack(content, {})))
@@ -48,6 +55,8 @@ class DiskStore(dict[str, object]):
                 **{field: getattr(value, field) for field in _ARRAYS},
                 "arrays": value.answer.arrays,
                 "rows": value.answer.rows,
+                "constants": value.constants,
+                "public": None if value.public is None else vars(value.public),
             }
             self._number += 1
             body = wire.pack(content)
@@ -57,6 +66,8 @@ class DiskStore(dict[str, object]):
                 os.pwrite(file, head + body, 0)
             finally:
                 os.close(file)
+        elif isinstance(value, Receipt):
+            write_private(self._receipt, wire.pack(vars(value)))
 
 
 def _read(path: Path) -> tuple[int, bytes] | None:
@@ -70,5 +81,6 @@ def _read(path: Path) -> tuple[int, bytes] | None:
 
 
 def _state(content: dict[str, object]) -> AdmmState:
-    arrays, rows = content.pop("arrays"), content.pop("rows")
-    return AdmmState(**content, answer=Answer(arrays, rows))  # type: ignore[arg-type]
+    arrays, rows, public = content.pop("arrays"), content.pop("rows"), content.pop("public")
+    state = None if public is None else State(**public)  # type: ignore[arg-type]
+    return AdmmState(**content, answer=Answer(arrays, rows), public=state)  # type: ignore[arg-type]
