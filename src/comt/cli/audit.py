@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-NAME = "transcript.comt"
-
 
 def add_parser(commands: Any) -> None:
     """Add the command to the parser."""
@@ -20,7 +18,11 @@ def add_parser(commands: Any) -> None:
         "known rows, with protection off and on.",
     )
     parser.add_argument(
-        "run_folder", nargs="?", type=Path, metavar="RUN", help=f"a transcript, or a folder with {NAME}"
+        "run_folder",
+        nargs="?",
+        type=Path,
+        metavar="RUN",
+        help="a transcript, or the results of `comt train --transcript`",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the laboratory's rows (default 0)")
     parser.add_argument("--json", action="store_true", help="print one machine-readable object instead of a table")
@@ -31,12 +33,18 @@ def run(options: argparse.Namespace) -> int:
     """Attack, and show what was found."""
     from comt.audit import laboratory
     from comt.audit.recorded import findings
+    from comt.errors import InputError
     from comt.federation.transcript import read_transcript
+    from comt.server.coordinator import TRANSCRIPT
 
     recorded: dict[str, Any] = {}
     rounds = masked = 0
     if options.run_folder is not None:
-        path = options.run_folder / NAME if options.run_folder.is_dir() else options.run_folder
+        path = options.run_folder / TRANSCRIPT if options.run_folder.is_dir() else options.run_folder
+        if options.run_folder.is_dir() and not path.exists():
+            raise InputError(
+                f"{options.run_folder} holds no {TRANSCRIPT}; train with `comt train --transcript` to keep one."
+            )
         transcript = read_transcript(path)
         rounds, masked = len(transcript.rounds), sum(seen.masked for seen in transcript.rounds)
         recorded = {finding.attack: {"number": finding.number, "of": finding.of} for finding in findings(transcript)}

@@ -42,6 +42,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--wait", default="30", metavar="S", help="seconds to wait for absent sites (default 30)")
     parser.add_argument("--deadline", default="3600", metavar="S", help="seconds for the whole training (default 3600)")
     parser.add_argument("--masks", metavar="on|off", help="sums under masks (default: on from three sites on)")
+    parser.add_argument(
+        "--transcript", action="store_true", help="keep all that the coordinator sees, for comt audit (a large file)"
+    )
     parser.add_argument("--resume", metavar="TRAINING", help="go on with a training that was interrupted")
     parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="a new folder for model and report")
     parser.add_argument("--json", action="store_true", help="print one machine-readable object instead of sentences")
@@ -88,6 +91,7 @@ def run(options: argparse.Namespace) -> int:
                 join_seconds=times["join_timeout"],
                 columns=operator.federation.columns,
                 masked=None if options.masks is None else options.masks == "on",
+                transcript=options.transcript,
             ).save(folder)
         show = printer(sys.stderr)
         show({"event": "training", "name": folder.name})
@@ -199,12 +203,15 @@ def finish(result: dict[str, Any], folder: Path, out: Path, *, as_json: bool) ->
     """Copy model and report, and say what came out."""
     from comt.cli.train_report import REPORT, write_report
     from comt.errors import FederationError
+    from comt.server.coordinator import TRANSCRIPT
 
     if not result["done"]:
         raise FederationError(result["message"])
     out.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(folder / "model.json", out / "model.json")
     shutil.copyfile(folder / "result.json", out / "report.json")
+    if (folder / TRANSCRIPT).exists():
+        shutil.copy(folder / TRANSCRIPT, out / TRANSCRIPT)  # with its mode: for the coordinator's eyes only
     write_report(folder, result, out)
     if as_json:
         print(json.dumps({**result, "training": folder.name, "out": str(out), "model": str(out / "model.json")}))

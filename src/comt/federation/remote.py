@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from comt import messages, wire
@@ -22,6 +23,7 @@ from comt.federation import reasons
 from comt.federation.joined import admitted, in_order, two_labels
 from comt.federation.journal import Journal
 from comt.federation.masked import MaskedFederation
+from comt.federation.transcript import Transcript
 from comt.federation.transport import Kind, Line, Traffic, Transport
 from comt.masking.messages import MESSAGES as MASKING
 from comt.masking.messages import Refused
@@ -53,6 +55,8 @@ class RemoteFederation:
         The columns of all tables, in order; None: those of the first site that joins.
     min_count:
         A level of a category may be named from so many rows on.
+    transcript:
+        A file for everything that the coordinator sees from the start of an attempt on; by default nothing is kept.
     masked:
         Whether sums are formed under masks, so that no site's own answer can be seen here. None: from three sites on.
     """
@@ -69,8 +73,10 @@ class RemoteFederation:
         columns: tuple[str, ...] | None = None,
         min_count: int = MIN_COUNT,
         masked: bool | None = None,
+        transcript: Path | None = None,
     ) -> None:
         self._want_masks = masked
+        self._transcript_path, self.transcript = transcript, None if transcript is None else Transcript()
         self._masks: MaskedFederation | None = None
         self._line, self.training, self._task = Line(transport), training, task
         self._seconds, self._join_seconds = seconds, join_seconds
@@ -148,10 +154,14 @@ class RemoteFederation:
             seconds=self._join_seconds,
         )
         self._inform(message)
+        if self._transcript_path is not None:
+            self._transcript_path.unlink(missing_ok=True)  # of an attempt that ended
+            self.transcript = Transcript(self._transcript_path)
         self._masks = None
         if self.masked:
             # a name of its own: sites answer no round of a training twice
-            self._masks = MaskedFederation(_Channel(self), training=f"{self.training}-{secrets.token_hex(4)}")
+            name = f"{self.training}-{secrets.token_hex(4)}"
+            self._masks = MaskedFederation(_Channel(self), training=name, transcript=self.transcript)
 
     def declarations(self, question: Declare) -> list[Declaration]:
         """Return what the sites present said about their tables when they joined, columns in the federation's order."""
@@ -236,6 +246,8 @@ class RemoteFederation:
         for site in others:
             for name, array in answers[site].items():
                 totals[name] += array
+        if self.transcript is not None:
+            self.transcript.record(query, totals, training=self.training, round_number=self._rounds, answers=answers)
         return totals
 
     def _masked_sum(self, query: Query, masks: MaskedFederation) -> Totals:

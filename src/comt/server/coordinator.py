@@ -22,8 +22,10 @@ from comt.declaration import MIN_COUNT, Declare
 from comt.errors import ComtError, FederationError, RefusedError, SiteLeftError
 from comt.federation.journal import Journal
 from comt.federation.remote import RemoteFederation
+from comt.federation.transcript import Transcript
 from comt.federation.transport import Transport
 from comt.losses import LossName
+from comt.masking.identity import CertificateIdentity
 from comt.messages import Finish, Task
 from comt.model_file import TaughtModel, filled
 from comt.queries import ResidualScale
@@ -38,6 +40,7 @@ REQUEST, PROGRESS, RESULT = "request.json", "progress.jsonl", "result.json"
 MODEL, CHECKPOINT = "model.json", "checkpoint.bin"
 #: folder of a coordinator's kit that holds one folder per training
 TRAININGS = "trainings"
+TRANSCRIPT = "transcript.comt"
 _LOSS: dict[Task, LossName] = {"regression": "squared", "classification": "logistic"}
 #: fewer trusted rows than this do not tell how far off a right row may be
 ENOUGH_TRUSTED = 10
@@ -61,6 +64,8 @@ class Request:
     masked: bool | None = None
     #: a level of a category may be named from so many rows on
     min_count: int = MIN_COUNT
+    #: keep everything that the coordinator sees, for ``comt audit`` and ``comt ledger --transcript``
+    transcript: bool = False
 
     def save(self, folder: Path) -> None:
         """Write the request into the training's folder."""
@@ -105,17 +110,29 @@ def coordinate(transport: Transport, request: Request, folder: Path) -> None:
     """Run (or resume) a training, and leave model and result in its folder; errors of ours become its result."""
     progress = Progress(folder / PROGRESS)
     try:
-        outcome = run(transport, request, Journal(folder / CHECKPOINT), progress)
+        seen = folder / TRANSCRIPT if request.transcript else None
+        outcome = run(transport, request, Journal(folder / CHECKPOINT), progress, seen)
     except ComtError as error:
         progress("failed", message=str(error))
         write_whole(folder / RESULT, json.dumps({"done": False, "message": str(error)}))
         return
+    if outcome.federation.transcript is not None:
+        _sign(outcome.federation.transcript, folder.parent.parent / "startup")
     outcome.model.save(folder / MODEL)
     write_whole(folder / RESULT, json.dumps({"done": True, **report(outcome)}, indent=2))
     progress("done")
 
 
-def run(transport: Transport, request: Request, journal: Journal, progress: Progress) -> Outcome:
+def _sign(transcript: Transcript, keys: Path) -> None:
+    """Sign with the coordinator's own key; without a kit (in one process) there is none."""
+    certificate, key = keys / "server.crt", keys / "server.key"
+    if certificate.exists() and key.exists():
+        transcript.sign(CertificateIdentity.load(certificate, key))
+
+
+def run(
+    transport: Transport, request: Request, journal: Journal, progress: Progress, transcript: Path | None = None
+) -> Outcome:
     """Train over the sites of a transport, starting again without those that leave."""
     settings = check_settings(SimpleNamespace(**request.parameters), _LOSS[request.task])
     started = time.monotonic()
@@ -129,6 +146,7 @@ def run(transport: Transport, request: Request, journal: Journal, progress: Prog
         columns=request.columns,
         min_count=request.min_count,
         masked=request.masked,
+        transcript=transcript,
     )
     federation.on_round = lambda purpose, seconds: progress(
         "round", round=federation.rounds, purpose=purpose, seconds=seconds, **asdict(federation.traffic)
