@@ -97,7 +97,7 @@ def test_a_filled_in_table_is_read_back(tmp_path):
     first, second = reviews.decisions
     assert (first.row, first.decision, first.target, first.changes) == (7, "accept", None, {})
     assert (second.row, second.target) == (9, "6.5")
-    assert second.changes == {"row": "2.5", "=sum": "-5", "score": "1.0"}
+    assert second.changes == {"row": "2.5", "=sum": "-5", "score": "1"}
     table["decision"] = ""
     table.to_csv(tmp_path / "empty.csv", index=False)
     assert Reviews.read(tmp_path / "empty.csv").decisions == ()

@@ -10,7 +10,8 @@ from comt import Agent, ArrayRows, CoMTClassifier, CoMTRegressor, TableRows
 from comt.agent.folds import fold_of
 from comt.agent.joining import score
 from comt.agent.tables import Verdict
-from comt.queries import TrustedScore
+from comt.preparation import Preparation
+from comt.queries import MomentsByAgent, RankCounts, TrustedScore
 from comt.schema import Column, Schema
 from comt.validation import held_out, suspects
 from teaching import random_data, split_agents
@@ -119,3 +120,19 @@ def test_of_large_data_the_folds_learn_from_a_sample_and_say_so(monkeypatch):
     other = CoMTRegressor().fit_agents([agent.with_trusted(fold[agent.name] != 0) for agent in agents])
     features = pd.DataFrame(large.rows.trusted()[0][fold[large.name] == 0], columns=list(large.columns))
     np.testing.assert_allclose(held.predicted[large.name][fold[large.name] == 0], other.predict(features))
+
+
+def test_automatic_choice_compares_only_a_fair_sample_with_the_unverified_rows(tmp_path):
+    """Rows that were reviewed because they looked bad are learnt from; what trusted rows look like they do not tell."""
+    verdicts = {row: Verdict(500.0, random=row % 2 == 0) for row in range(100, 110)}
+    agent = reviewed_table(tmp_path, verdicts)
+    preparation = Preparation.identity(1)
+    common = {"loss_name": "squared", "preparation": preparation, "agents": ("A",)}
+    moments = agent.answer(MomentsByAgent(**common, n_folds=1), 1).arrays
+    assert moments["trusted_rows"].sum() == 40  # the fit
+    assert moments["trusted_columns"].sum(axis=1).tolist() == [35.0] * 4
+    one = np.zeros((1, 1))
+    ranks = RankCounts(**common, theta=one, towards=one, weights=np.ones((1, 1)), fold=np.array([-1]), n_folds=1)
+    counts = agent.answer(ranks, 1).arrays["trusted"][0]
+    assert counts.sum(axis=1).tolist() == [35.0] * 5
+    assert counts[0, -1] == 5  # of the ten rows with a target of 500, those drawn at random

@@ -13,6 +13,30 @@ from comt.problem import Array
 
 
 @dataclass(frozen=True, eq=False)
+class LabelModel:
+    """One model that labels are judged by, how its score is to be corrected, and how much its verdict counts."""
+
+    theta: Array
+    #: P(right label is +1) = σ(slope·x·θ + shift)
+    slope: float
+    shift: float
+    #: every agent's flip rates of right +1 and right −1
+    flips: Mapping[str, tuple[float, float]]
+    weight: float = 1.0
+    #: how uncertain θ is; None: as good as known
+    covariance: Array | None = None
+
+    def logits(self, features: Array) -> Array:
+        """Return the log-odds of +1 of prepared rows; those of an uncertain model are averaged over what it may be."""
+        logits: Array = self.slope * (features @ self.theta) + self.shift
+        if self.covariance is None:
+            return logits
+        variance = self.slope**2 * np.einsum("ij,ij->i", features @ self.covariance, features)
+        softened: Array = logits / np.sqrt(1.0 + np.pi / 8.0 * variance)
+        return softened
+
+
+@dataclass(frozen=True, eq=False)
 class IssueContext:
     """Facts about columns and trusted rows of the whole federation, in prepared units unless said otherwise."""
 
@@ -31,10 +55,8 @@ class IssueContext:
     trusted_variance: Array | None
     #: how many trusted rows have an |e| in each bin of the grid of ranks (regression)
     trusted_counts: Array = field(default_factory=lambda: np.zeros(0))
-    #: how the model's score is to be corrected, and every agent's flip rates of right +1 and right −1 (classification)
-    score_slope: float = 1.0
-    score_shift: float = 0.0
-    flips: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    #: what labels are judged by (classification)
+    label_models: tuple[LabelModel, ...] = ()
 
     def trusted_share_beyond(self, edges: Array) -> Array:
         """Return, at every edge of the grid of ranks, an upper guess of the share of right rows beyond it.

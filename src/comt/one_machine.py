@@ -5,6 +5,7 @@ It holds both sides, to try and to measure them; nothing of it runs where a fede
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any, Self
 
 from comt.agent.site_config import FILE, SiteConfig
 from comt.federation.flare import kits, processes
+from comt.federation.flare.description import Description
 from comt.federation.flare.follow import Patience, follow
 from comt.federation.flare.operator import Operator
 from comt.messages import Task
@@ -24,11 +26,17 @@ from comt.server.coordinator import PROGRESS, RESULT, TRAININGS, Request
 READY, WHOLE = 120.0, 600.0
 
 
+#: below the ports that a machine gives to connections as they come: such a one could take ours before we listen
+PORTS = range(10_240, 32_768)
+
+
 def free_port() -> int:
-    """Return a port that nobody uses at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port that nobody uses at the moment, and that no connection is given by chance."""
+    while True:
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("", port))
+            return port
 
 
 class OneMachine:
@@ -45,7 +53,7 @@ class OneMachine:
     def __init__(self, folder: Path, sites: Mapping[str, SiteConfig]) -> None:
         self.folder, self.sites = folder, tuple(sites)
         self.home = folder / "federation"
-        kits.create_central(kits.Description("local", "localhost", free_port(), self.sites), self.home)
+        kits.create_central(Description("local", "localhost", free_port(), self.sites), self.home)
         for name, config in sites.items():
             config.save(self.home / "sites" / name / "local" / FILE)
         self._running: list[subprocess.Popen[bytes]] = []

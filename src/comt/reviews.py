@@ -176,6 +176,9 @@ def review_table(inspected: pd.DataFrame, rows: pd.DataFrame, *, agent: str, run
     lines = {"run": run, "agent": agent, "row": inspected["row"], "drawn": inspected["drawn"], "decision": ""}
     lines |= {name: inspected[name] for name in SHOWN if name in inspected} | {"correct target": ""}
     cells = rows.loc[inspected["row"]].reset_index(drop=True)
+    for name in cells.columns[[kind.kind == "f" for kind in cells.dtypes]]:  # whole numbers are shown as such
+        shown = [int(value) if value.is_integer() else value for value in cells[name].tolist()]
+        cells[name] = pd.Series(shown, dtype=object)
     return pd.concat([pd.DataFrame(lines).reset_index(drop=True), cells.add_prefix(VALUE)], axis=1)
 
 

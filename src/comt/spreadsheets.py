@@ -18,7 +18,11 @@ def neutral(table: pd.DataFrame) -> pd.DataFrame:
         return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
     text = table.select_dtypes(include=["object", "str", "category"]).columns
-    safe_cells = table.assign(**{name: table[name].astype(object).map(safe) for name in text})
+    import pandas as pd
+
+    # as objects: left to itself, pandas would turn whole numbers beside empty cells into floats
+    cells = {name: pd.Series([safe(cell) for cell in table[name]], table.index, dtype=object) for name in text}
+    safe_cells = table.assign(**cells)
     return safe_cells.rename(columns=safe)
 
 

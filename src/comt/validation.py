@@ -18,8 +18,7 @@ from scipy.special import expit, ndtr
 from sklearn.base import clone
 
 from comt.agent import Agent
-from comt.agent.data import RowSource
-from comt.agent.folds import trusted_folds
+from comt.agent.folds import fair_rows, trusted_folds
 from comt.agent.joining import METRICS, Task, score
 from comt.problem import Array
 
@@ -97,7 +96,7 @@ def held_out(model: Any, agents: Sequence[Agent], n_folds: int = FOLDS) -> HeldO
         How many; of large data, the fits of the folds learn from a sample of the unverified rows.
     """
     classification = hasattr(model, "classes_")
-    scored = {agent.name: _scored(agent.rows) for agent in agents}
+    scored = {agent.name: fair_rows(agent.rows) for agent in agents}
     if sum(np.count_nonzero(mask) for mask in scored.values()) < 2 * FOLDS:
         return None
     fold = {agent.name: trusted_folds(agent.rows, *agent.rows.trusted(), n_folds) for agent in agents}
@@ -161,8 +160,3 @@ def _large_enough(fold: NDArray[np.int64], min_rows: int) -> bool:
     """Whether no fold of an agent is smaller than its minimum: sums with and without it would show it."""
     sizes = np.bincount(fold[fold >= 0])
     return not bool(((sizes > 0) & (sizes < min_rows)).any())
-
-
-def _scored(rows: RowSource) -> NDArray[np.bool_]:
-    fair: NDArray[np.bool_] | None = getattr(rows, "scored", None)
-    return np.ones(len(rows.trusted()[1]), dtype=bool) if fair is None else fair

@@ -36,6 +36,7 @@ _DTYPES: dict[bytes, np.dtype[Any]] = {
 _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 
 _COUNT, _LONG, _DOUBLE = struct.Struct("<I"), struct.Struct("<q"), struct.Struct("<d")
+_HEAD, _SHAPES = struct.Struct("<cB"), [struct.Struct(f"<{n}I") for n in range(_MAX_DIMENSIONS + 1)]
 _TEXT, _BYTES, _INTEGER, _FLOAT, _ARRAY, _LIST, _MAPPING, _CLASS = b"SBIDALMC"
 _SINGLE = {ord("N"): None, ord("T"): True, ord("F"): False}
 
@@ -49,12 +50,12 @@ def vocabulary(classes: Iterable[type]) -> Classes:
 
 def pack(value: Any) -> bytes:
     """Return the canonical bytes of a value."""
-    parts: list[bytes] = []
+    parts: list[bytes | memoryview] = []
     _write(value, parts)
     return b"".join(parts)
 
 
-def _write(value: Any, parts: list[bytes]) -> None:
+def _write(value: Any, parts: list[bytes | memoryview]) -> None:
     if isinstance(value, str):
         encoded = value.encode()
         parts += (b"S" + _COUNT.pack(len(encoded)), encoded)
@@ -70,21 +71,21 @@ def _write(value: Any, parts: list[bytes]) -> None:
         if value.dtype not in _CODES:  # a solver may well hand over small integers
             value = value.astype(np.float64, casting="safe")
         parts.append(b"A" + _CODES[value.dtype] + struct.pack(f"<B{value.ndim}I", value.ndim, *value.shape))
-        parts.append(value.tobytes())
+        parts.append(np.ascontiguousarray(value).data if value.size else b"")  # not copied before the end
     elif isinstance(value, (tuple, list)):
         parts.append(b"L" + _COUNT.pack(len(value)))
         for item in value:
             _write(item, parts)
-    elif isinstance(value, Mapping):
-        parts.append(b"M" + _COUNT.pack(len(value)))
-        for key in sorted(value):
-            _write(key, parts)
-            _write(value[key], parts)
     elif is_dataclass(value) and not isinstance(value, type):
         parts.append(b"C")
         _write(type(value).__name__, parts)
         for name in _names(type(value)):
             _write(getattr(value, name), parts)
+    elif isinstance(value, Mapping):
+        parts.append(b"M" + _COUNT.pack(len(value)))
+        for key in sorted(value):
+            _write(key, parts)
+            _write(value[key], parts)
     else:
         raise TypeError(f"a {type(value).__name__} cannot travel; send numbers, text, arrays or messages")
 
@@ -93,7 +94,7 @@ def unpack(message: bytes, classes: Classes, limit: int = MAX_BYTES) -> Any:
     """Return the value, or refuse: bytes left over, unknown classes, wrong types of fields, too much of anything."""
     if len(message) > limit:
         raise ProtocolError(f"a message of {len(message):,} bytes arrived where {limit:,} is the limit; it is refused.")
-    reader = _Reader(memoryview(message), classes)
+    reader = _Reader(bytes(message), classes)
     try:
         value = reader.value(0)
     except ComtError:
@@ -121,14 +122,16 @@ def unpack(message: bytes, classes: Classes, limit: int = MAX_BYTES) -> Any:
 class _Reader:
     """Reads one message from front to back. (Written for speed: every answer of every site passes here.)"""
 
-    def __init__(self, data: memoryview, classes: Classes) -> None:
-        self.data, self.classes, self.place = data, classes, 0
+    def __init__(self, data: bytes, classes: Classes) -> None:
+        self.data, self.size, self.classes, self.place = data, len(data), classes, 0
 
-    def take(self, count: int) -> memoryview:
-        start, self.place = self.place, self.place + count
-        if self.place > len(self.data):
+    def take(self) -> bytes:
+        """Read a count, then so many bytes."""
+        start = self.place + _COUNT.size
+        end = self.place = start + _COUNT.unpack_from(self.data, self.place)[0]
+        if end > self.size:
             raise ValueError("ends early")
-        return self.data[start : self.place]
+        return self.data[start:end]
 
     def number(self, form: struct.Struct) -> Any:
         found = form.unpack_from(self.data, self.place)[0]
@@ -139,9 +142,9 @@ class _Reader:
         tag = self.data[self.place]
         self.place += 1
         if tag == _TEXT:
-            return str(self.take(self.number(_COUNT)), "utf-8")
+            return self.take().decode()
         if tag == _BYTES:
-            return bytes(self.take(self.number(_COUNT)))
+            return self.take()
         if tag == _INTEGER:
             return self.number(_LONG)
         if tag == _ARRAY:
@@ -165,24 +168,30 @@ class _Reader:
 
     def items(self) -> int:
         count = int(self.number(_COUNT))
-        if count > min(_MAX_ITEMS, len(self.data) - self.place):  # every item has a byte at least
+        if count > min(_MAX_ITEMS, self.size - self.place):  # every item has a byte at least
             raise ValueError("more items than bytes")
         return count
 
     def array(self) -> np.ndarray[Any, Any]:
-        dtype = _DTYPES[bytes(self.take(1))]
-        ndim = self.data[self.place]
-        self.place += 1
+        code, ndim = _HEAD.unpack_from(self.data, self.place)
+        dtype = _DTYPES[code]
         if ndim > _MAX_DIMENSIONS:
             raise ValueError("too many dimensions")
-        shape = [self.number(_COUNT) for _ in range(ndim)]
-        part = self.take(dtype.itemsize * prod(shape))
-        array: np.ndarray[Any, Any] = np.frombuffer(part, dtype=dtype).reshape(shape)
-        if dtype.kind == "f" and np.isnan(array).any():
+        form = _SHAPES[ndim]
+        shape = form.unpack_from(self.data, self.place + _HEAD.size)
+        start, count = self.place + _HEAD.size + form.size, prod(shape)
+        self.place = start + dtype.itemsize * count
+        if self.place > self.size:
+            raise ValueError("ends early")
+        if count == 0:
+            return np.empty(shape, dtype)
+        flat: np.ndarray[Any, Any] = np.frombuffer(self.data, dtype, count, start)
+        # the smallest of values among which one is not a number is not a number
+        if dtype.kind == "f" and (least := flat.min()) != least:
             raise ValueError("not a number")
-        if dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+        if dtype.kind == "b" and flat.view(np.uint8).max() > 1:
             raise ValueError("neither true nor false")
-        return array
+        return flat.reshape(shape)
 
     def mapping(self, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -224,8 +233,9 @@ def _checks(cls: type) -> dict[str, Check]:
 def _check(hint: Any) -> Check:
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        options = [_check(option) for option in args]
-        return lambda value: any(fits(value) for fits in options)
+        first, *others = (_check(option) for option in args)
+        rest = _check(Union[args[1:]]) if len(others) > 1 else others[0]  # noqa: UP007 (made from a tuple)
+        return lambda value: first(value) or rest(value)
     if origin is Literal:
         return lambda value: any(type(value) is type(option) and value == option for option in args)
     if origin is np.ndarray:

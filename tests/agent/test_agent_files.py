@@ -139,10 +139,9 @@ GOOD = "a,b,y,t\n1,2,3,0\n4,5,6,1\n"
         ("a,b,y,t\n1,2,3,0\n1,2,,0\n", {}, ["1 rows", "row 1", "'y'"]),
         ("a,b,y,t\n1,2,,0\n1,2,,0\n", {}, ["2 rows", "row 0", "'y'"]),
         ("a,b,y,t\n1,2,3,0\nfive,2,3,0\n", {}, ["'a'", "string", "numbers"]),
-        ("a,b,y,t\n1,2,3,yes\n1,2,3,no\n", {}, ["'t'", "true or false"]),
+        ("a,b,y,t\n1,2,3,maybe\n1,2,3,no\n", {}, ["'t'", "'maybe'", "true or false"]),
         ("a,b,y,t\n1,2,3,2\n1,2,3,0\n", {}, ["'t'", "true or false"]),
         ("a,b,y,t\n1,2,3,0.5\n1,2,3,0\n", {}, ["'t'", "true or false"]),
-        ("a,b,y,t\n1,2,3,\n1,2,3,0\n", {}, ["'t'", "true or false"]),
         ("a,b,y,t\n1,2,3,0\n1,2\n", {}, ["rows.csv", "cannot be read"]),
     ],
 )

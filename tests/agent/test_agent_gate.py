@@ -9,9 +9,11 @@ import pytest
 
 from comt.agent import Agent, ArrayRows, Policy
 from comt.agent.answers import compute
-from comt.agent.coverage import cells, covers
+from comt.agent.bins import cells
+from comt.agent.coverage import covers
 from comt.agent.folds import fold_of
 from comt.agent.gate import Gate, Weight
+from comt.agent.memory import Distances
 from comt.errors import GateError
 from comt.preparation import Preparation
 from comt.queries import (
@@ -349,8 +351,8 @@ def test_totals_over_sites():
     with pytest.raises(GateError):
         gate.check_totals(dual(1), [Weight((4,), (1,)), Weight((5,), (9,))])
     with pytest.raises(GateError):
-        gate.check_totals(dual(1), [Weight((4,), (), (1,)), Weight((6,), (), (0,))])
-    gate.check_totals(dual(1), [Weight((4,), (), (1,)), Weight((6,), (), (9,))])
+        gate.check_totals(dual(1), [Weight((4,), (), Distances((1,))), Weight((6,), (), Distances((0,)))])
+    gate.check_totals(dual(1), [Weight((4,), (), Distances((1,))), Weight((6,), (), Distances((9,)))])
     gate.check_totals(dual(1), [Weight((0,), (0,)), Weight((0,), (0,))])
 
 

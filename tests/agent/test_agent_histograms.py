@@ -104,3 +104,9 @@ def test_counts_on_the_grid_of_ranks_next_to_every_edge():
     values = np.column_stack([*near, np.random.default_rng(0).standard_cauchy(len(edges))])
     for column, found in zip(values.T, counted(values), strict=True):
         np.testing.assert_array_equal(found, ranked(column))
+
+
+def test_counts_on_the_grid_of_ranks_of_many_columns():
+    values = np.random.default_rng(1).standard_cauchy((7, 300))  # more bins in all than a short integer counts
+    for column, found in zip(values.T, counted(values), strict=True):
+        np.testing.assert_array_equal(found, ranked(column))

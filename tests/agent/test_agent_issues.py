@@ -1,5 +1,7 @@
 """The issue table against known corruptions: calibrated scores, named columns, repairs, and data at their worst."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from sklearn.metrics import average_precision_score
 from comt.agent import Agent, ArrayRows
 from comt.agent.files import FileRows
 from comt.agent.issues import issue_table
+from comt.agent.suspect_cells import _unit_of_some
 from comt.datasets import noisy_federation
 from comt.datasets.corruptions import (
     Clean,
@@ -150,6 +153,36 @@ def test_wrong_cells_are_named_by_column(task, corruption, kind):
     column = int(first["column"].split(", ")[0][1:])
     assert first["given"] == raw[np.flatnonzero(wrong)[0], column]
     assert first["suggested"] == pytest.approx(first["given"] + first[f"change x{column}"], abs=1.0)
+
+
+@pytest.mark.parametrize(("factor", "offset"), [(1000.0, 0.0), (100.0, 0.0), (10.0, 5.0), (0.1, 40.0)])
+def test_a_unit_wrong_in_part_of_a_column_is_named_and_undone(factor, offset):
+    data = spoilt("regression", Clean())
+    for agent in data.agents:
+        agent.features[:, 2] += offset
+        agent.trusted_features[:, 2] += offset
+    for features in data.clean_features:
+        features[:, 2] += offset
+    rng = np.random.default_rng(3)
+    wrong = rng.random(len(data.agents[1].features)) < 0.1
+    data.agents[1].features[wrong, 2] *= factor
+    table, _ = judged(data)
+    own = table[table["agent"] == data.agents[1].name].reset_index(drop=True)
+    assert (own["column"] == "x2")[wrong].mean() >= 0.95
+    assert not (table["column"] != "").to_numpy()[table["agent"] != data.agents[1].name].any()
+    assert not (own["column"] != "")[~wrong].any()
+    named = own[wrong & (own["column"] == "x2").to_numpy()]
+    assert set(named["kind"]) == {"unit"}
+    np.testing.assert_allclose(named["suggested"].astype(float), named["given"].astype(float) / factor)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_long_tail_is_no_unit(seed):
+    rng = np.random.default_rng(seed)
+    for values in (rng.standard_t(2, 2000), rng.lognormal(0, 1.5, 2000), rng.exponential(1.0, 2000) ** 3):
+        low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+        context = SimpleNamespace(center=[middle], scale=[(high - low) / 1.349])
+        assert _unit_of_some(0, values, context) == []
 
 
 def test_codes_are_replaced_by_what_the_other_columns_say():

@@ -39,6 +39,7 @@ def test_every_entry(tmp_path):
     min_trusted_rows = 30
     max_rounds = 100
     max_refusals = 7
+    max_close = 3
     allow_leavers = true
     max_magnitude = 1000
     peers = ["north", "south"]
@@ -53,6 +54,7 @@ def test_every_entry(tmp_path):
         min_trusted_rows=30,
         max_rounds=100,
         max_refusals=7,
+        max_close=3,
         allow_leavers=True,
         max_magnitude=1000,
         peers=frozenset({"north", "south"}),

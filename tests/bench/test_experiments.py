@@ -138,6 +138,8 @@ def test_a_small_run_is_resumed_and_rendered(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(robustness, "TRUSTED", (20,))
     monkeypatch.setattr(robustness, "N_ROWS", 300)
     names = ("CoMT", "TI-only", "Buggy-only", "Krum")
+    robustness.run("robustness", tmp_path, 2, 1, names[1:2])
+    render(tmp_path)  # one method alone has a page, too
     robustness.run("robustness", tmp_path, 2, 1, names[:3])
     before = len(pd.read_csv(tmp_path / "robustness.csv"))
     robustness.run("robustness", tmp_path, 2, 1, names)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from comt.bench import issues
+from comt.bench import issues_unseen as unseen
 from comt.bench.render_issues import render_issues
 from comt.datasets import noisy_federation
 from comt.datasets.corruptions import MissingCodes, NegatedTargets
@@ -30,6 +31,7 @@ def test_a_perfect_table_gets_perfect_marks_and_a_blind_one_does_not():
 
 def test_interrupted_runs_go_on_and_give_a_page(tmp_path, monkeypatch):
     monkeypatch.setattr(issues, "SUITE", {"regression": {"half of the targets negated": NegatedTargets(0.5)}})
+    monkeypatch.setattr(issues, "UNSEEN", {})
     monkeypatch.setattr(issues, "TRUSTED", (40,))
     asked = []
 
@@ -67,3 +69,34 @@ def test_a_cell_is_measured_beside_its_competitors(monkeypatch):
     assert line["average_precision"] > 0.6
     assert 0 < line["duti"] < 1
     assert set(line) <= set(issues.FIELDS)
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_cells_not_designed_for_have_the_errors_they_name(task):
+    for name in unseen.UNSEEN[task]:
+        if not name.startswith(("correlated", "breast")):
+            continue
+        data = unseen.unseen_federation(task, name, 20, 0)
+        wrong = np.concatenate(data.wrong_rows).mean()
+        cells, targets = np.concatenate(data.wrong_cells), np.concatenate(data.wrong_targets)
+        assert (wrong == 0) == ("nothing wrong" in name)
+        assert wrong < 0.5
+        assert cells.any() == any(word in name for word in ("column ×", "codes", "swapped"))
+        assert targets.any() == any(word in name for word in ("shifted", "flip"))
+
+
+def test_the_page_says_how_often_scores_are_right(tmp_path):
+    rows, wrong = "10 0 0 0 0 0 0 0 0 40", "1 0 0 0 0 0 0 0 0 30"
+    line = {"task": "regression", "corruption": "a", "trusted": 20, "wrong": 0.5, "high": 0.1, "precision_high": 0.5}
+    lines = [
+        line | {"seed": seed, "version": "1", "rows_by_score": rows, "wrong_by_score": wrong, "high": high}
+        for seed, high in enumerate((0.1, 0.3))
+    ]
+    table = pd.DataFrame(lines).reindex(columns=issues.FIELDS)
+    table.loc[1, "precision_high"] = 0.9
+    table.to_csv(tmp_path / "issues.csv", index=False)
+    page = render_issues(tmp_path)
+    assert "| 0.9 to 1.0 | 80 | 0.750 |" in page
+    assert "| 0.0 to 0.1 | 20 | 0.100 |" in page
+    assert "| a | 20 | 0.500 | – | 0.200 | 0.800 |" in page  # (.1·.5 + .3·.9)/.4
+    assert (tmp_path / "issues.png").stat().st_size > 1000

@@ -13,14 +13,15 @@ import pytest
 from comt.agent.site_config import FILE, SiteConfig
 from comt.cli import main
 from comt.errors import InputError
-from comt.federation.flare import kits
+from comt.federation.flare import hardening, kits
+from comt.federation.flare.description import Description
 from teaching import is_one_sentence
 
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made") / "federation"
-    kits.create_central(kits.Description("tests", "localhost", 1, ("north", "south"), ("age", "dose")), folder)
+    kits.create_central(Description("tests", "localhost", 1, ("north", "south"), ("age", "dose")), folder)
     return folder
 
 
@@ -91,7 +92,7 @@ def test_kits_are_hardened(federation):
         assert all(role["byoc"] == role["shell_commands"] == role["operate"] == "none" for role in rights.values())
         resources = json.loads((local / "resources.json").read_text())
         assert resources["class_list_enforcement_mode"] == "enforce"
-        assert resources["class_allow_list"] == list(kits.ALLOWED)
+        assert resources["class_allow_list"] == list(hardening.ALLOWED)
         assert not resources["allow_log_streaming"]
         assert "site_log_streamer" not in [part["id"] for part in resources["components"]]
         assert (federation / kit).stat().st_mode & 0o077 == 0
@@ -99,12 +100,12 @@ def test_kits_are_hardened(federation):
     for key in federation.rglob("*.key"):
         assert key.stat().st_mode & 0o077 == 0
     assert (federation / "keys" / "cert.json").stat().st_mode & 0o077 == 0
-    assert kits.Description.load(federation).columns == ("age", "dose")
+    assert Description.load(federation).columns == ("age", "dose")
 
 
 def test_an_existing_folder_is_not_touched(federation):
     with pytest.raises(InputError, match="is not empty") as caught:
-        kits.create_central(kits.Description("tests", "localhost", 1, ("a",)), federation)
+        kits.create_central(Description("tests", "localhost", 1, ("a",)), federation)
     assert is_one_sentence(caught.value)
 
 

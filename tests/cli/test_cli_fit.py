@@ -240,7 +240,7 @@ ONE = "x,y\n1,2\n2,3\n3,5\n"
         (csv("C.csv", "x,y\n"), "C.csv --target y", "holds no rows"),
         (csv("C.csv", ""), "C.csv --target y", "cannot be read"),
         (csv("C.csv", "x,y\n1,2\n1\n"), "C.csv --target y", "cannot be read"),
-        (csv("C.csv", "x,y,t\n1,2,maybe\n2,3,no\n"), "C.csv --target y --trusted t", "true or false in every row"),
+        (csv("C.csv", "x,y,t\n1,2,maybe\n2,3,no\n"), "C.csv --target y --trusted t", "'maybe', neither yes nor no"),
         (csv("C.csv", "x,y,t\n1,2,1\n2,3,1\n"), "C.csv --target y --trusted t", "every row is trusted"),
         (csv("C.txt", ONE), "C.txt --target y", "unknown ending"),
         (csv("C.csv", ONE), "D.csv --target y", "is not a file"),
@@ -395,6 +395,9 @@ def run_console(blocks, capsys):
             assert main(shlex.split(command)) == 0
             printed = capsys.readouterr().out.splitlines()
             assert printed[: len(shown)] == shown
+            if command.startswith("review "):  # the expert's part
+                file = Path(command.split()[1]) / "review.csv"
+                pd.read_csv(file).assign(decision=["accept"] * 3 + [""] * 37).to_csv(file, index=False)
 
 
 def test_the_tutorial_of_two_files_runs(tmp_path, monkeypatch, capsys):

@@ -220,12 +220,20 @@ def test_demo_files_need_a_free_place(folder, capsys):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
-@pytest.mark.parametrize("moment", ["comt.progress.RoundReporter.round_done", "comt.reporting.write_agent_report"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "comt.agent.tables.TableRows._scan",
+        "comt.progress.RoundReporter.round_done",
+        "comt.cli.write.write_private",
+        "comt.reporting.write_agent_report",
+    ],
+)
 def test_ctrl_c_leaves_nothing(folder, moment):
-    """A real signal in a real process, in the middle of the training and of the writing."""
+    """A real signal in a real process, in the middle of the reading, of the training and of the writing."""
     before = sorted(folder.rglob("*"))
     code = (
-        "import signal, sys, unittest.mock, comt.reporting\n"
+        "import signal, sys, unittest.mock, comt.agent.tables, comt.cli.write, comt.reporting\n"
         "from comt.cli import main\n"
         f"with unittest.mock.patch('{moment}', lambda *_: signal.raise_signal(signal.SIGINT)):\n"
         "    sys.exit(main(sys.argv[1:]))"
@@ -251,10 +259,11 @@ def test_a_million_rows(tmp_path, monkeypatch, capsys):
         table["ok"] = np.arange(len(table)) < 500
         table["y"] = np.where(~table["ok"] & (rng.random(len(table)) < 0.1), -y, y).round(4)
         table.to_csv(f"{name}.csv", index=False)
-    arguments = ["--target", "y", "--trusted", "ok", "--lambda-trusted", "1000", "--out", "run", "--json"]
-    assert main(["fit", "A.csv", "B.csv", *arguments]) == 0
+    assert main(["fit", "A.csv", "B.csv", "--target", "y", "--trusted", "ok", "--out", "run", "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
     assert sum(agent["rows"] for agent in summary["agents"]) == 1_000_000
     assert summary["held_out"]["score"] > 0.95
     np.testing.assert_allclose(comt.load("run/model.json").coef[:4], coef, atol=0.25)
     assert len(pd.read_csv("run/A/issues.csv", usecols=["row"])) == 499_500
+    assert any("a sample" in note for note in summary["notes"])
+    assert all(path.stat().st_size < 2_000_000 for path in Path("run").rglob("report.html"))

@@ -7,12 +7,13 @@ import os
 import time
 from pathlib import Path
 
-from sites_in_process import FIXED, settings, site_files
+from sites_in_process import FIXED, path_with, settings, site_files
 
 from comt import CoMTClassifier, CoMTRegressor, load
 from comt.agent.flare_site import FlareSite
 from comt.agent.site_config import FILE
 from comt.federation.flare import kits, processes
+from comt.federation.flare.description import Description
 from comt.federation.flare.follow import Patience, follow
 from comt.federation.flare.operator import Operator
 from comt.one_machine import free_port
@@ -30,13 +31,13 @@ class Deployment:
         self.names = tuple(f"site-{k + 1}" for k in range(n_sites))
         self.paths = site_files(self.folder, n_sites, task=task, **data)
         self.federation = self.folder / "federation"
-        kits.create_central(kits.Description("tests", "localhost", free_port(), self.names), self.federation)
+        kits.create_central(Description("tests", "localhost", free_port(), self.names), self.federation)
         for name in self.names:
             config = settings(self.paths[name], self.folder / "results" / name)
             config.save(self.kit(name) / "local" / FILE)
         self.running = {}
         self.events = []
-        self.environment = {"PYTHONPATH": HERE}
+        self.environment = {"PYTHONPATH": path_with(HERE)}
 
     def kit(self, name) -> Path:
         return self.federation / ("coordinator" if name == "coordinator" else f"sites/{name}")
@@ -110,6 +111,11 @@ class Deployment:
 
     def __exit__(self, *_):
         self.stop()
+
+
+def allowed(seconds: float) -> float:
+    """Return a limit that is meant for a machine with nothing else to do, on this one as busy as it is."""
+    return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def left_running(folder) -> list[str]:

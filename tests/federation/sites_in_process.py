@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,11 @@ from comt.agent.site_service import SiteService
 from comt.federation.transport import Replies
 from comt.masking.identity import KeyIdentity, KnownKeys
 from comt.messages import Envelope, Reply
+
+
+def path_with(*folders):
+    """Return the processes' PYTHONPATH: these folders, and whatever this process was told (the comt under test)."""
+    return os.pathsep.join([*folders, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def site_files(folder, n_sites=3, *, task="regression", n=120, d=3, seed=0, trusted=20, noise=0.3):

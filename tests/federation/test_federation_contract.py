@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from contract_cases import CASES, DATA, N_SITES
-from sites_in_process import SitesInProcess, agents_of, open_sites, settings, site_files
+from sites_in_process import SitesInProcess, agents_of, open_sites, path_with, settings, site_files
 
 from comt.federation import LocalFederation
 from comt.federation.remote import RemoteFederation
@@ -39,7 +39,7 @@ def simulate(folder, paths, cases=(), repeat=1, seconds=240):
         settings(path, folder / "results" / name).save(folder / f"{name}.toml")
     from comt.federation.flare.extra import engine_environment
 
-    environment = engine_environment() | {"PYTHONPATH": str(HERE)}
+    environment = engine_environment() | {"PYTHONPATH": path_with(str(HERE))}
     done = subprocess.run(
         [sys.executable, "-c", SIMULATION, str(folder), str(len(paths)), ",".join(cases), str(repeat)],
         env=environment, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False,
@@ -92,9 +92,9 @@ def answers(request, local, tmp_path_factory):
 def test_contract(answers, pooled, name):
     found, expected = answers(name), pooled[name]
     assert set(expected) <= set(found)
-    # Algorithm 1 depends on the number of agents: its solution does not, up to its tolerance
-    tolerance = 1e-1 if name == "admm" else 1e-8
     for array, value in expected.items():
+        # the way of Algorithm 1 depends on the number of agents: its solution does not, up to its tolerance
+        tolerance = 1e-8 if name != "admm" else {"theta": 1e-7, "r": 1e-5}[array]
         np.testing.assert_allclose(found[array], value, rtol=tolerance, atol=tolerance, err_msg=array)
 
 

@@ -17,12 +17,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from deployment import HERE, Deployment, left_running
-from sites_in_process import FIXED, agents_of, site_files
+from deployment import HERE, Deployment, allowed, left_running
+from sites_in_process import FIXED, agents_of, path_with, site_files
 
 from comt import CoMTRegressor, load
 from comt.agent import Policy
 from comt.federation.flare import kits, processes
+from comt.federation.flare.description import Description
 from comt.federation.flare.operator import Operator
 from comt.one_machine import free_port
 
@@ -87,7 +88,7 @@ def distributed(folder):
 
 
 def cycle(folder, create):
-    """Provision, configure, check, start, train, read the ledger, stop; return the seconds it took."""
+    """Provision, configure, check, start, train, read the ledger, stop; return the seconds it took, and may take."""
     folder.mkdir()
     begin = time.monotonic()
     paths = site_files(folder, 3)
@@ -105,7 +106,8 @@ def cycle(folder, create):
         assert "PROBLEM" not in comt("doctor", made["site-1"])
         assert "site-1, site-2, site-3" in comt("federation", "status", federation)
         comt("train", federation, "--task", "regression", "--min-sites", 3, "--out", folder / "run", "--set", *SET)
-        ledger = comt("site", "ledger", made["site-2"])
+        assert "is intact" in comt("site", "ledger", made["site-2"])
+        ledger = comt("site", "ledger", made["site-2"], "--json")
     finally:
         for process in running:
             process.send_signal(signal.SIGTERM)
@@ -117,20 +119,23 @@ def cycle(folder, create):
     expected = CoMTRegressor(**FIXED).fit_agents(agents_of(paths, policy=Policy(min_rows=10)))
     order = [model.columns.index(name) for name in expected.feature_names_in_]
     np.testing.assert_allclose(model.coef[order], expected.coef_, rtol=0, atol=1e-7)
-    assert "0 arrays without masks" in " ".join(ledger.split())
-    assert "is intact" in ledger
+    open_ones = [part["purpose"] for part in json.loads(ledger)["purposes"] if not part["masked"]]
+    assert open_ones == ["declaration of columns"]  # their names, when it joined; every sum was under masks
     for kit in made.values():
         (issues,) = kit.glob("results/*/issues.csv")
         assert len(pd.read_csv(issues)) == 100
-    return seconds
+        assert issues.with_name("report.html").stat().st_mode & 0o077 == 0
+    assert "site-2" in (folder / "run" / "report.html").read_text()
+    return seconds, allowed(120.0)
 
 
 def test_two_federations_side_by_side_by_their_commands(tmp_path):
     with ThreadPoolExecutor(2) as pool:
         done = [pool.submit(cycle, tmp_path / create.__name__, create) for create in (central, distributed)]
-        seconds = [future.result(900) for future in done]
+        took = [future.result(1800) for future in done]
     assert left_running(tmp_path) == []
-    assert max(seconds) < 900, seconds  # generous: two at a time, on a machine that may be busy
+    for seconds, limit in took:
+        assert seconds < 2.0 * limit, took  # two at a time
 
 
 def test_one_command_tries_everything(tmp_path):
@@ -138,9 +143,10 @@ def test_one_command_tries_everything(tmp_path):
     lines = comt("federate", "--local", 3, "--out", tmp_path / "run", "--json").splitlines()
     said = json.loads(next(line for line in lines if line.startswith("{")))
     assert said["masked"]
-    assert time.monotonic() - begin < 400  # under a minute on a machine that is not busy
+    assert time.monotonic() - begin < allowed(60.0)
     assert said["sites"] == list(SITES)
     assert said["certificate"] <= said["tol"]
+    assert (tmp_path / "run" / "run" / "report.html").exists()
     assert (tmp_path / "run" / "results" / "site-1" / said["training"] / "issues.csv").exists()
     assert left_running(tmp_path) == []
 
@@ -160,7 +166,7 @@ def two_of_three(tmp_path_factory):
 
 
 def test_without_a_certificate_nobody_gets_in(two_of_three):
-    federation = kits.Description.load(two_of_three.federation)
+    federation = Description.load(two_of_three.federation)
     context = ssl.create_default_context(cafile=two_of_three.kit("site-1") / "startup" / "rootCA.pem")
     context.check_hostname = False
     context.set_alpn_protocols(["h2"])
@@ -192,8 +198,8 @@ def _refused(deployment, kit, log, words):
 
 
 def test_a_certificate_of_another_federation_is_refused(two_of_three, tmp_path):
-    port = kits.Description.load(two_of_three.federation).port
-    kits.create_central(kits.Description("tests", "localhost", port, ("site-2",)), tmp_path / "foreign")
+    port = Description.load(two_of_three.federation).port
+    kits.create_central(Description("tests", "localhost", port, ("site-2",)), tmp_path / "foreign")
     kit = tmp_path / "foreign" / "sites" / "site-2"
     said = json.loads(comt("doctor", kit, "--json", code=1))
     connection = next(check for check in said if check["check"] == "connection")
@@ -242,7 +248,7 @@ def test_no_value_of_a_row_leaves_a_site(tmp_path):
             values += table[name].tolist()
         table.to_csv(path, index=False)
     deployment.environment = {
-        "PYTHONPATH": f"{HERE}/frame_capture:{HERE}", "COMT_TEST_FRAMES": str(frames),
+        "PYTHONPATH": path_with(f"{HERE}/frame_capture", HERE), "COMT_TEST_FRAMES": str(frames),
     }  # fmt: skip
     with deployment:
         deployment.wait_connected(3)

@@ -14,7 +14,7 @@ from sites_in_process import FIXED, agents_of
 
 from comt import CoMTRegressor
 from comt.errors import FederationError
-from comt.federation.flare import kits
+from comt.federation.flare import hardening
 from comt.federation.flare.operator import Operator
 from comt.server.coordinator import Request
 
@@ -33,13 +33,13 @@ def coef(deployment, without=()):
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults")
-    before = kits.ALLOWED
-    kits.ALLOWED = (*before, "faulty_objects.FaultySite", "matrix_job.MatrixCoordinator")
+    before = hardening.ALLOWED
+    hardening.ALLOWED = (*before, "faulty_objects.FaultySite", "matrix_job.MatrixCoordinator")
     try:
         with Deployment(folder) as running:
             yield running
     finally:
-        kits.ALLOWED = before
+        hardening.ALLOWED = before
     assert left_running(folder) == []
 
 

@@ -22,7 +22,7 @@ from comt.errors import EquivocationError, GateError, InputError, ProtocolError
 from comt.federation import LocalFederation
 from comt.federation.channel import LocalChannel
 from comt.masking import seeds, shamir
-from comt.masking.fixed_point import Layout, add, subtract
+from comt.masking.fixed_point import Layout, accumulate
 from comt.masking.identity import Authority, CertificateIdentity, KeyIdentity
 from comt.masking.messages import (
     MESSAGES,
@@ -101,8 +101,7 @@ def test_one_message_less_tells_nothing_about_the_sum():
     words = {name: reply.words for name, _, reply in channel.seen if isinstance(reply, Masked)}
     layout = Layout(QUESTION.shapes(), {}, 3)
     total = np.zeros_like(words["agent-0"])
-    for name in ("agent-0", "agent-1"):
-        add(total, words[name])
+    accumulate(total, [(words["agent-0"], 1), (words["agent-1"], 1)])
     with pytest.raises(ProtocolError):
         layout.decode(total)
 
@@ -134,15 +133,17 @@ def test_a_late_answer_stays_hidden():
     number = {name: index + 1 for index, name in enumerate(roster.sites)}
     needed = seeds.threshold(5)
     table = shamir.recover({number[name]: revealed[name].pairs[0] for name in survivors[:needed]})
-    for name, seed in zip(survivors, table, strict=True):
-        undo = subtract if name > "agent-3" else add
-        undo(words, seeds.mask(seeds.derive(seed.tobytes(), b"pair", context), words.shape[1]))
+    keys = [
+        (seeds.derive(seed.tobytes(), b"pair", context), -1 if name > "agent-3" else 1)
+        for name, seed in zip(survivors, table, strict=True)
+    ]
+    accumulate(words, seeds.masks(keys, words.shape[1]))
     honest = Layout(QUESTION.shapes(), {}, 5).encode(by_name["agent-3"].agent.answer(QUESTION, 0).arrays)
     assert not (words == honest).any()  # the self-mask is left on every word
     # the self-mask is all that is left, and only agent-3 could take it off
     seed = by_name["agent-3"]._epoch.own[0].tobytes()
     opened = words.copy()
-    subtract(opened, seeds.mask(seeds.derive(seed, b"self", context), words.shape[1]))
+    accumulate(opened, seeds.masks([(seeds.derive(seed, b"self", context), -1)], words.shape[1]))
     np.testing.assert_array_equal(opened, honest)
     assert all(reply.own.shape == (4, 32) for reply in revealed.values())  # of the four survivors, in their order
     # asking for it afterwards, in any way

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comt.errors import ProtocolError, RangeError
-from comt.masking.fixed_point import DEFAULT_SCALE, Layout, add, subtract
+from comt.masking.fixed_point import DEFAULT_SCALE, Layout, accumulate
 
 LIMIT = 2.0**62
 
@@ -19,8 +19,7 @@ def total_of(parts, scale=DEFAULT_SCALE, order=None):
     layout = Layout({"x": parts[0].shape}, {"x": scale} if scale != DEFAULT_SCALE else {}, len(parts))
     words = [layout.encode({"x": part}) for part in parts]
     total = np.zeros_like(words[0])
-    for index in order if order is not None else range(len(parts)):
-        add(total, words[index])
+    accumulate(total, ((words[index], 1) for index in order or range(len(parts))))
     return layout.decode(total)["x"]
 
 
@@ -68,17 +67,27 @@ def test_small_terms_survive_large_ones():
     assert total_of(parts)[0] == pytest.approx(1e-3, rel=1e-15)
 
 
-def test_adding_and_subtracting_undo_each_other():
+def big(words):
+    """Read pairs of words as Python integers."""
+    return [int(low) + (int(high) << 64) for low, high in zip(*words, strict=True)]
+
+
+@pytest.mark.parametrize("signs", [(1,), (-1,), (1, 1, -1, 1, -1, -1, -1), (1,) * 300, (-1,) * 300], ids=len)
+def test_many_terms_are_added_and_subtracted_as_whole_numbers(signs):
+    """Against Python's integers; random words carry in every second place, all ones and zeros in the worst ones."""
     rng = np.random.default_rng(0)
-    words, mask = (rng.integers(0, 2**64, size=(2, 1000), dtype=np.uint64) for _ in range(2))
-    masked = words.copy()
-    add(masked, mask)
+    parts = [rng.integers(0, 2**64, size=(2, 50), dtype=np.uint64) for _ in range(len(signs) + 1)]
+    for part in parts:
+        part[:, :10] = rng.choice(np.array([0, 1, 2**63, 2**64 - 1], dtype=np.uint64), size=(2, 10))
+    total = parts[0].copy()
+    accumulate(total, zip(parts[1:], signs, strict=True))
     expected = [
-        (int(a) + (int(b) << 64) + int(c) + (int(d) << 64)) % 2**128 for a, b, c, d in zip(*words, *mask, strict=True)
+        (start + sum(sign * term for sign, term in zip(signs, terms, strict=True))) % 2**128
+        for start, *terms in zip(*map(big, parts), strict=True)
     ]
-    assert [int(a) + (int(b) << 64) for a, b in zip(*masked, strict=True)] == expected
-    subtract(masked, mask)
-    np.testing.assert_array_equal(masked, words)
+    assert big(total) == expected
+    accumulate(total, zip(parts[1:], [-sign for sign in signs], strict=True))
+    np.testing.assert_array_equal(total, parts[0])
 
 
 @pytest.mark.parametrize("terms", [1, 3, 100])

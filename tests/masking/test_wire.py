@@ -99,6 +99,13 @@ def test_not_a_number_is_refused():
             wire.unpack(wire.pack(value), {})
 
 
+def test_numbers_of_any_size_travel():
+    """Whether they are believed is decided elsewhere."""
+    values = np.array([1e300, -np.inf, np.inf, 5e-324])
+    np.testing.assert_array_equal(wire.unpack(wire.pack(values), {}), values)
+    assert wire.unpack(wire.pack(np.empty((0, 3))), {}).shape == (0, 3)
+
+
 def test_too_much_is_refused():
     with pytest.raises(ProtocolError, match="limit"):
         wire.unpack(bytes(11), {}, limit=10)

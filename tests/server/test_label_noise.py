@@ -49,3 +49,14 @@ def test_an_intercept_that_the_model_lacks_is_added():
     noise = fit_label_noise(counts_of([(0.2, 0.2)] * 3, shift=1.0), trusted)
     assert noise.shift == pytest.approx(1.0, abs=0.15)
     np.testing.assert_allclose(noise.flips, 0.2, atol=0.03)
+
+
+def test_that_everybody_is_reversed_takes_more_than_a_fit_to_a_few_trusted_rows():
+    counts = counts_of([(0.8, 0.8)] * 3)
+    few, many = counts_of([(0.0, 0.0)], n=40)[0], counts_of([(0.0, 0.0)], n=300)[0]
+    assert fit_label_noise(counts, few).flips.min() > 0.7
+    assert fit_label_noise(counts, few, width=11).flips.max() <= 0.5
+    assert fit_label_noise(counts, many, width=11).flips.min() > 0.7
+    # one agent that agrees with the trusted rows is enough to call the others reversed
+    some = fit_label_noise(counts_of([(0.1, 0.1), (0.9, 0.9), (0.9, 0.9)]), few, width=11).flips
+    np.testing.assert_allclose(some[:, 0], [0.1, 0.9, 0.9], atol=0.05)

@@ -178,3 +178,19 @@ def test_weights_that_are_none_are_refused(weights):
             agents=("a", "b"),
             weights=weights,
         )
+
+
+@pytest.mark.parametrize("loss_name", LOSSES)
+def test_many_rows_race_on_a_part_and_take_few_exchanges(loss_name, monkeypatch):
+    data = random_data(loss_name, n=4000, d=D, m=20, seed=9, bugs=0.2)
+    problem = TeachingProblem(loss_name, 4.0, 5.0, 0.0, 50.0)
+    everything = teach(federate(data, 3), PREPARATION, problem, fraction=0.8)
+    monkeypatch.setattr("comt.server.direct.SAMPLE", 500)
+    federation = federate(data, 3)
+    found = teach(federation, PREPARATION, problem, fraction=0.8, n_rows=4000)
+    assert federation.rounds <= 50
+    assert found.best.certificate <= 1e-8
+    assert found.best.sums.rows == 3200
+    assert found.best.selection_gap < 1e-4
+    assert found.best.value == pytest.approx(everything.best.value, rel=1e-4)
+    assert len(found.solutions) < len(everything.solutions)

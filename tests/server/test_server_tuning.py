@@ -81,7 +81,7 @@ def test_the_number_of_exchanges_does_not_grow_with_the_grid(loss_name, teaching
         rounds.append((federation.rounds, len(table)))
     assert rounds[1][1] > 3 * rounds[0][1]
     assert rounds[1][0] <= rounds[0][0] + 4
-    assert rounds[1][0] <= (75 if teaching == "dual" else 60)
+    assert rounds[1][0] <= 40
 
 
 @pytest.mark.parametrize("loss_name", LOSSES)
@@ -127,12 +127,13 @@ def test_clean_rows_are_believed(loss_name):
 
 
 def test_half_of_the_targets_negated_is_seen_by_direct_teaching():
-    data = random_data("squared", n=600, d=D, m=15, seed=6, noise=0.2, bugs=0.5)
-    federation = federate(data, 3)
-    found = tuning.tune(federation, PREPARATION, Wanted("squared", "direct", fraction=None))
+    # 15 trusted rows for 8 coefficients: they are too few to be preferred to the right half of the rows
+    data = random_data("squared", n=600, d=8, m=15, seed=6, noise=0.2, bugs=0.5)
+    federation, preparation = federate(data, 3), Preparation.identity(8)
+    found = tuning.tune(federation, preparation, Wanted("squared", "direct", fraction=None))
     assert found.fraction == 0.5
-    theta = teach(federation, PREPARATION, found.problem, fraction=found.fraction).theta
-    clean = random_data("squared", n=600, d=D, m=15, seed=6, noise=0.2, bugs=0.0)
+    theta = teach(federation, preparation, found.problem, fraction=found.fraction).theta
+    clean = random_data("squared", n=600, d=8, m=15, seed=6, noise=0.2, bugs=0.0)
     model = np.linalg.lstsq(*clean.buggy)[0]
     assert np.linalg.norm(theta - model) < 0.1 * np.linalg.norm(model)
 

@@ -10,15 +10,19 @@ from numpy.typing import NDArray
 from comt import rows as row_maths
 from comt.agent import choosing, issue_answers  # noqa: F401 (register their answers)
 from comt.agent.answers import compute
+from comt.agent.bins import BINNED, cells
 from comt.agent.broadcast import shows_agents
-from comt.agent.coverage import BINNED, Memory, cells, covers
+from comt.agent.coverage import covers
 from comt.agent.data import PreparedRows, RowSource
 from comt.agent.gaps import table_of
 from comt.agent.gate import Gate, Weight
 from comt.agent.ledger import Entry, Ledger
+from comt.agent.memory import Memory
 from comt.agent.noise import Accountant, ClippedPreparation, add_noise
 from comt.agent.policy import Policy
+from comt.agent.record import FILE, Record
 from comt.agent.sampling import FewerTrusted, SampledRows
+from comt.agent.saturation import saturated
 from comt.declaration import Declaration, Declare, DeclaredColumn
 from comt.errors import GateError, InputError
 from comt.preparation import Preparation
@@ -46,10 +50,16 @@ class Agent:
         self.name = name
         self.rows = rows
         self.ledger = Ledger() if ledger is None else ledger
-        self.gate = Gate(name, policy or Policy())
-        self._memory = Memory()
+        #: what the gate remembers, beside the ledger if that is on disk
+        record = Record(None if self.ledger.path is None else self.ledger.path.with_name(FILE))
+        self.gate = Gate(name, policy or Policy(), record)
+        self._memory = Memory(record)
         #: what was spent of the privacy budget; None: no noise is added
-        self.accountant = None if self.gate.policy.noise is None else Accountant(self.gate.policy.noise)
+        self.accountant: Accountant | None = None
+        if self.gate.policy.noise is not None:
+            spent = (event[1] for event in record.events if event[0] == "noise")
+            self.accountant = Accountant(self.gate.policy.noise, spent)
+        self._record = record
         self._prepared: PreparedRows | None = None
         self._lock = threading.Lock()
         self.store: dict[str, object] = {}
@@ -87,18 +97,23 @@ class Agent:
             kept = dict(self.store)
             try:
                 self.gate.admit(query, individual=individual, masked=masked)
-                epsilon = self.accountant.spend(self.name) if self.accountant is not None else 0.0
+                noise, epsilon = self.gate.policy.noise, 0.0
+                if self.accountant is not None and noise is not None:
+                    epsilon = self.accountant.spend(self.name)
+                    self._record.add("noise", noise.multiplier)
                 answer = compute(query, self)
                 weight = self._weigh(query, answer, masked, training)
                 answer = self._merged_cells(query, answer)
-                if (noise := self.gate.policy.noise) is not None:
+                if noise is not None:
                     answer = add_noise(query, answer, noise, sharers)
                 self.gate.check(query, answer, weight, masked=masked)
+                self._memory.keep()
             except GateError as refusal:
-                self.store = kept  # a refused step of Algorithm 1 was not taken
+                self._take_back(kept)
                 self.gate.refused()
                 self.ledger.refuse(self.name, round_number, query.purpose, str(refusal))
                 raise
+            shown = individual or shows_agents(query)
             for name, array in answer.arrays.items():
                 self.ledger.append(
                     Entry(
@@ -109,7 +124,7 @@ class Agent:
                         shape=array.shape,
                         bytes=array.nbytes,
                         rows=answer.rows[name],
-                        individual=individual or shows_agents(query),
+                        individual=shown,
                         masked=masked,
                     )
                 )
@@ -117,18 +132,26 @@ class Agent:
                 self.ledger.note("noise", round=round_number, epsilon=epsilon, delta=noise.delta)
             return answer, weight
 
+    def _take_back(self, kept: dict[str, object]) -> None:
+        """Keep what was known before: a refused step of Algorithm 1 was not taken, on disk neither."""
+        if any(self.store.get(name) is not kept.get(name) for name in {*self.store, *kept}):
+            self.store.clear()
+            for name, value in kept.items():
+                self.store[name] = value
+
     def _weigh(self, query: Query, answer: Answer, masked: bool, training: str) -> Weight:
         """Count the rows behind every sum; others rely on it under masks, so there it does not depend on own policy."""
         if not masked and self.gate.policy.min_rows <= 1 and self.gate.policy.min_trusted_rows == 0:
             return Weight.of_arrays(answer.rows)
-        found = covers(query, self)
+        found = [*covers(query, self), *saturated(query, self)]
         if not found:
             return Weight.of_arrays(answer.rows)
         n_rows, n_trusted = self.rows.n_rows, len(self.rows.trusted()[1])
         return Weight(
             tuple(cover.size(n_rows, n_trusted) for cover in found if not cover.trusted),
             tuple(cover.size(n_rows, n_trusted) for cover in found if cover.trusted),
-            *self._memory.weigh(found, n_rows, n_trusted, training),
+            self._memory.weigh(found, n_rows, n_trusted, training),
+            training,
         )
 
     def _merged_cells(self, query: Query, answer: Answer) -> Answer:

@@ -42,6 +42,8 @@ def check(query: Query, agent: str, max_magnitude: float | None) -> None:
                 f"agent {agent} refuses '{query.purpose}': '{name}' of the broadcast exceeds {max_magnitude:g}, larger than "
                 "any model its owner expects; standardise the columns."
             )
+    if isinstance(query, ProximalStep) and query.recursion is None:
+        raise GateError(f"agent {agent} refuses '{query.purpose}': it does not say what it follows from.")
     if isinstance(query, ProximalStep) and not (0.0 < query.damping <= 1.0 and 0.0 < query.sigma <= max_magnitude**2):
         raise GateError(f"agent {agent} refuses '{query.purpose}': damping or penalty are not those of Algorithm 1.")
 

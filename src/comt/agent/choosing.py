@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from comt.agent.answers import compute, zeros
-from comt.agent.folds import fold_of
+from comt.agent.folds import fair_rows, fold_of
 from comt.agent.rank_bins import counted
 from comt.preparation import CAP, Preparation
 from comt.problem import Array
@@ -68,9 +68,10 @@ def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> Answer:
         joint = _joint(features, targets)[folds == fold]
         arrays["trusted"][fold] += joint.T @ joint
         arrays["trusted_rows"][fold] += len(joint)
+    fair = fair_rows(agent.rows)  # whether trusted rows are like the others is asked of a fair sample only
     if query.whole:
-        arrays["trusted_whole_rows"] += np.count_nonzero(whole_rows(query.preparation, features))
-    arrays["trusted_columns"] += counted(_both_signs(_joint(inside, targets)))
+        arrays["trusted_whole_rows"] += np.count_nonzero(whole_rows(query.preparation, features) | ~fair)
+    arrays["trusted_columns"] += counted(_both_signs(_joint(inside, targets))[fair])
     trusted = int(arrays["trusted_rows"][arrays["trusted_rows"] > 0].min(initial=len(targets)))
     return Answer(arrays, {name: trusted if name.startswith("trusted") else prepared.n_rows for name in arrays})
 
@@ -91,9 +92,9 @@ def _rank_counts(query: RankCounts, agent: Agent) -> Answer:
         for features, targets in prepared.blocks():
             arrays["buggy"][index] += weights[index] * counted(_statistics(query, index, features, targets))
     features, targets = prepared.trusted
-    folds = fold_of(features, targets, query.n_folds)
+    folds, fair = fold_of(features, targets, query.n_folds), fair_rows(agent.rows)
     for index, fold in enumerate(query.fold):
-        chosen = folds == fold if fold >= 0 else slice(None)
+        chosen = fair & (folds == fold) if fold >= 0 else fair
         arrays["trusted"][index] += counted(_statistics(query, index, features[chosen], targets[chosen]))
     return Answer(arrays, {"buggy": prepared.n_rows, "trusted": len(prepared.trusted[1])})
 

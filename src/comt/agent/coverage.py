@@ -1,14 +1,12 @@
 """Which rows a sum rests on, so that two sums are never a few rows apart. Each question says so in one place: here.
 
 Sums about the same model that cover different rows can be subtracted. For every question the site lists its *covers*, a
-set of rows each; covers with the same key (the model, and whether buggy or trusted rows are summed) are compared with
-each other and with all earlier ones. A question that is not listed here is refused wherever the owner has set a minimum
-of rows.
+set of rows each, which ``comt.agent.memory`` compares. A question that is not listed here is refused wherever the owner has
+set a minimum of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import TYPE_CHECKING
@@ -21,7 +19,6 @@ from comt.agent.choosing import whole_rows
 from comt.agent.folds import fold_of
 from comt.errors import GateError
 from comt.losses import get_loss
-from comt.problem import Array
 from comt.queries import (
     CurvatureTimes,
     DirectSums,
@@ -50,78 +47,29 @@ if TYPE_CHECKING:
 
 Rows = NDArray[np.bool_]
 
-#: arrays that count buggy rows in bins: their bins are merged until each holds enough rows
-BINNED: dict[type[Query], tuple[str, ...]] = {
-    Histogram: ("counts",),
-    ScoreHistogram: ("counts",),
-    ErrorCounts: ("counts",),
-    RankCounts: ("buggy",),
-    ScoresByLabel: ("counts", "trusted"),
-    MomentsByAgent: ("columns",),
-}
-
 
 @dataclass(frozen=True)
 class Cover:
-    """The rows of one sum; None stands for all of them."""
+    """The rows of one sum; None stands for all of them.
 
-    key: tuple[str, bytes]
+    Sums of one ``form`` for one ``model`` can be subtracted exactly; for nearby models, nearly. A sum that knows no model
+    (the moments of rows that were chosen somehow) has none.
+    """
+
+    form: str
+    model: bytes
     rows: Rows | None
-
-    @property
-    def trusted(self) -> bool:
-        """Whether trusted rows are summed."""
-        return self.key[0] == "trusted"
+    trusted: bool = False
+    #: how many rows make the sum a smooth one, so that it shows no set of rows; None: none, it is a plain sum
+    soft: int | None = None
 
     def size(self, n_rows: int, n_trusted: int) -> int:
-        """Return how many rows it has, of all there are."""
+        """Return on how many rows the sum rests, of all there are."""
+        if self.soft is not None:
+            return self.soft
         if self.rows is not None:
             return int(np.count_nonzero(self.rows))
         return n_trusted if self.trusted else n_rows
-
-
-class Memory:
-    """All covers since the agent started, by key, with the training in which each was asked for."""
-
-    #: more is not remembered, and then nothing more is answered
-    LIMIT = 200_000
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, bytes], list[tuple[str, bytes | None]]] = {}
-        self._count = 0
-
-    def weigh(
-        self, covers: Sequence[Cover], n_rows: int, n_trusted: int, training: str
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return in how many rows covers differ from those before: of this training, and of earlier ones.
-
-        All sites of a training are asked the same questions in the same order, so the first lists correspond; who took
-        part in earlier trainings may differ, so the second ones concern each site by itself.
-        """
-        now: list[int] = []
-        before: list[int] = []
-        for cover in covers:
-            earlier = self._seen.setdefault(cover.key, [])
-            total = n_trusted if cover.trusted else n_rows
-            packed = None if cover.rows is None else np.packbits(cover.rows).tobytes()
-            for when, other in earlier:
-                (now if when == training else before).append(_apart(packed, other, total))
-            # repeats are kept: whether two covers coincide differs from site to site
-            earlier.append((training, packed))
-            self._count += 1
-        if self._count > self.LIMIT:
-            raise GateError(
-                "more sums over parts of the rows were asked for than can be compared; start the agent again."
-            )
-        return tuple(now), tuple(before)
-
-
-def _apart(first: bytes | None, second: bytes | None, total: int) -> int:
-    if first is None and second is None:
-        return 0
-    everything = np.packbits(np.ones(total, dtype=bool))
-    one, two = (everything if part is None else np.frombuffer(part, dtype=np.uint8) for part in (first, second))
-    return int(np.bitwise_count(one ^ two).sum())
 
 
 @singledispatch
@@ -164,7 +112,7 @@ def _dual_sums(query: DualSums, agent: Agent) -> list[Cover]:
                     mask &= row_scores("alpha", r, problem, features, targets) > 0
                 masks.append(mask)
             rows = _joined(masks)
-        found.append(Cover(("buggy", r.tobytes()), rows))
+        found.append(Cover("buggy", r.tobytes(), rows))
         found.append(_without_fold(query, index, prepared))
     return found
 
@@ -174,7 +122,7 @@ def _without_fold(query: DualSums | DirectSums, index: int, prepared: PreparedRo
     kept = None
     if query.n_folds and query.held_out is not None and query.held_out[index] >= 0:
         kept = _folds(prepared, query.n_folds) != query.held_out[index]
-    return Cover(("trusted", query.theta[index].tobytes()), kept)
+    return Cover("trusted", query.theta[index].tobytes(), kept, trusted=True)
 
 
 @covers.register(DirectSums)
@@ -184,7 +132,7 @@ def _direct_sums(query: DirectSums, agent: Agent) -> list[Cover]:
     found = []
     for index, theta in enumerate(query.theta):
         rows = None
-        if query.keep is not None or query.thin > 1 or weights[index] == 0:
+        if query.keep is not None or query.thin > 1 or query.weights is not None:  # the same at every site
             problem = query.problem()
             masks = []
             for features, targets in prepared.blocks():
@@ -193,7 +141,7 @@ def _direct_sums(query: DirectSums, agent: Agent) -> list[Cover]:
                     mask &= taken_rows(query.keep, index, problem, features, targets)
                 masks.append(mask)
             rows = _joined(masks)
-        found.append(Cover(("buggy", b"direct" + theta.tobytes()), rows))
+        found.append(Cover("buggy", theta.tobytes(), rows))
         found.append(_without_fold(query, index, prepared))
     return found
 
@@ -205,7 +153,7 @@ def _curvature_times(query: CurvatureTimes, agent: Agent) -> list[Cover]:
         return []
     blocks = agent.prepared(query.preparation).blocks()
     masks = [row_scores("alpha", query.r, problem, features, targets) > 0 for features, targets in blocks]
-    return [Cover(("buggy", query.r.tobytes()), _joined(masks))]
+    return [Cover("buggy", query.r.tobytes(), _joined(masks))]
 
 
 @covers.register(SubsetSum)
@@ -215,7 +163,7 @@ def _subset_sum(query: SubsetSum, agent: Agent) -> list[Cover]:
     found = []
     for r, threshold in zip(query.r, query.thresholds, strict=True):
         masks = [row_scores("alpha", r, problem, *block) >= threshold for block in prepared.blocks()]
-        found.append(Cover(("buggy", r.tobytes()), _joined(masks)))
+        found.append(Cover("buggy", r.tobytes(), _joined(masks)))
     return found
 
 
@@ -227,13 +175,13 @@ def _trusted_score(query: TrustedScore, agent: Agent) -> list[Cover]:
         rows = None
         if query.n_folds and query.fold is not None and query.fold[index] >= 0:
             rows = _folds(prepared, query.n_folds) == query.fold[index]
-        found.append(Cover(("trusted", theta.tobytes()), rows))
+        found.append(Cover("trusted", theta.tobytes(), rows, trusted=True))
     return found
 
 
 @covers.register(TrustedSums)
 def _trusted_sums(query: TrustedSums, agent: Agent) -> list[Cover]:
-    return [Cover(("trusted", theta.tobytes()), None) for theta in query.theta]
+    return [Cover("trusted", theta.tobytes(), None, trusted=True) for theta in query.theta]
 
 
 @covers.register(MomentsByAgent)
@@ -242,11 +190,11 @@ def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> list[Cover]:
     prepared = agent.prepared(query.preparation)
     key = query.preparation.fingerprint.encode()
     folds = _folds(prepared, query.n_folds)
-    found = [Cover(("buggy", key), None)]
+    found = [Cover("moments", key, None)]
     if query.whole:
         whole = _joined([whole_rows(query.preparation, features) for features, _ in prepared.blocks()])
-        found.append(Cover(("buggy", key), whole))
-    return found + [Cover(("trusted", key), folds == fold) for fold in range(query.n_folds)]
+        found.append(Cover("moments", key, whole))
+    return found + [Cover("trusted moments", key, folds == fold, trusted=True) for fold in range(query.n_folds)]
 
 
 @covers.register(RankCounts)
@@ -254,7 +202,7 @@ def _rank_counts(query: RankCounts, agent: Agent) -> list[Cover]:
     prepared = agent.prepared(query.preparation)
     folds = _folds(prepared, query.n_folds)
     return [
-        Cover(("trusted", b"ranks" + theta.tobytes()), folds == fold if fold >= 0 else None)
+        Cover("ranks", theta.tobytes(), folds == fold if fold >= 0 else None, trusted=True)
         for theta, fold in zip(query.theta, query.fold, strict=True)
     ]
 
@@ -262,20 +210,26 @@ def _rank_counts(query: RankCounts, agent: Agent) -> list[Cover]:
 @covers.register(RobustMoments)
 def _robust_moments(query: RobustMoments, agent: Agent) -> list[Cover]:
     blocks = list(agent.prepared(query.preparation).blocks())
+    key = query.preparation.fingerprint.encode()
     found = []
-    for theta, limit in zip(query.theta, query.limit, strict=True):
+    for theta, limit, smooth in zip(query.theta, query.limit, query.smooth, strict=True):
         masks = []
         for features, targets in blocks:
             mask = np.abs(targets - features @ theta) < limit
             masks.append(mask & _every(len(targets), query.thin))
-        found.append(Cover(("buggy", b"moments" + theta.tobytes()), _joined(masks)))
+        # weighted moments belong to their model; the others are sums over a set of rows, whichever model has chosen it
+        found.append(
+            Cover("weighted moments", theta.tobytes(), _joined(masks))
+            if smooth
+            else Cover("moments", key, _joined(masks))
+        )
     return found
 
 
 @covers.register(EitherSignSums)
 def _either_sign_sums(query: EitherSignSums, agent: Agent) -> list[Cover]:
     part = _joined([_every(len(y), query.thin) for _, y in agent.prepared(query.preparation).blocks()])
-    return [Cover(("buggy", b"either" + theta.tobytes()), part) for theta in query.theta]
+    return [Cover("either sign", theta.tobytes(), part) for theta in query.theta]
 
 
 @covers.register(NoisyLabelSums)
@@ -286,7 +240,7 @@ def _noisy_label_sums(query: NoisyLabelSums, agent: Agent) -> list[Cover]:
     if query.whole:
         part &= _joined([whole_rows(query.preparation, features) for features, _ in blocks])
     return [
-        Cover(("buggy", theta.tobytes()), part if weight != 0 else np.zeros_like(part))
+        Cover("buggy", theta.tobytes(), part if weight != 0 else np.zeros_like(part))
         for theta, weight in zip(query.theta, weights, strict=True)
     ]
 
@@ -304,24 +258,3 @@ def _folds(prepared: PreparedRows, n_folds: int) -> NDArray[np.int64]:
 
 def _joined(masks: list[Rows]) -> Rows:
     return np.concatenate(masks) if masks else np.empty(0, dtype=bool)
-
-
-def cells(counts: Array, least: int) -> Array:
-    """Merge neighbouring bins until each holds no row or at least ``least``; totals stay, quantiles move by a bin or two.
-
-    A merged group is put where its middle row lies. What is left over at the end joins the last group.
-    """
-    merged = np.zeros_like(counts)
-    for line, row in zip(merged.reshape(-1, counts.shape[-1]), counts.reshape(-1, counts.shape[-1]), strict=True):
-        filled = np.flatnonzero(row)
-        held, start, last = 0.0, 0, -1
-        for place, bin_ in enumerate(filled):
-            held += row[bin_]
-            if held >= least:
-                group = filled[start : place + 1]
-                middle = group[np.searchsorted(row[group].cumsum(), held / 2.0)]
-                line[middle] += held
-                held, start, last = 0.0, place + 1, middle
-        if held and last >= 0:
-            line[last] += held
-    return merged

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from comt.errors import EquivocationError, ProtocolError
 from comt.masking import seeds, shamir
-from comt.masking.fixed_point import Words, add, subtract
+from comt.masking.fixed_point import Words, accumulate
 from comt.masking.identity import Directory, Identity
 from comt.masking.messages import Advert, Begin, Dealt, Revealed, Roster, Terms
 
@@ -35,6 +35,9 @@ class Epoch:
         #: by dealer: (sites, window, 32), this site's share of the dealer's seeds
         self.shares: dict[str, NDArray[np.uint8]] = {}
         self.ready = False
+        #: known to all sites and not to the coordinator, once shares have been received
+        self.common = b""
+        self._part = secrets.token_bytes(seeds.SEED)
         self._wiped = 0
 
     @property
@@ -90,19 +93,25 @@ class Epoch:
             if site == self.site:
                 self.shares[site] = part
             else:
-                sealed[site] = self.pairs[site].sealing.encrypt(bytes(12), part.tobytes(), b"shares" + self.digest)
+                sealed[site] = self.pairs[site].sealing.encrypt(
+                    bytes(12), part.tobytes() + self._part, b"shares" + self.digest
+                )
         return Dealt(sealed, np.frombuffer(commitments, dtype=np.uint8).reshape(table.shape))
 
     def receive(self, parcels: dict[str, bytes]) -> None:
-        """Open the shares that others have dealt to this site."""
+        """Open the shares that others have dealt to this site, and what each has added to the common secret."""
+        common = {self.site: self._part}
         shape = (len(self.sites), self.begin.window, seeds.SEED)
         for dealer, sealed in parcels.items():
             if dealer not in self.pairs:
                 raise ProtocolError(f"site {self.site} was sent shares of {dealer}, who is not in the roster.")
             opened = self.open(dealer, 0, sealed, b"shares" + self.digest)
-            if len(opened) != int(np.prod(shape)):
+            size = int(np.prod(shape))
+            if len(opened) != size + seeds.SEED:
                 raise ProtocolError(f"site {dealer} dealt shares of the wrong size; have it update its software.")
-            self.shares[dealer] = np.frombuffer(opened, dtype=np.uint8).reshape(shape).copy()
+            self.shares[dealer] = np.frombuffer(opened, dtype=np.uint8, count=size).reshape(shape).copy()
+            common[dealer] = opened[size:]
+        self.common = seeds.derive(self.digest, b"common", *(common[site] for site in sorted(common)))
         self.ready = True
 
     def seal(self, receiver: str, number: int, content: bytes) -> bytes:
@@ -121,12 +130,27 @@ class Epoch:
 
     def mask(self, words: Words, place: int, participants: tuple[str, ...], context: bytes) -> None:
         """Add the self-mask and all pair masks of a round, in place."""
-        length = words.shape[1]
-        add(words, seeds.mask(seeds.derive(self.own[place].tobytes(), b"self", context), length))
-        for site in participants:
-            if site != self.site:
-                key = seeds.derive(self.pairs[site].rounds[place].tobytes(), b"pair", context)
-                (add if self.site < site else subtract)(words, seeds.mask(key, length))
+        own = seeds.derive(self.own[place].tobytes(), b"self", context)
+        accumulate(
+            words, seeds.masks([(own, 1), *self._pair_keys(b"pair", place, participants, context)], words.shape[1])
+        )
+
+    def receipt_key(self, context: bytes) -> bytes:
+        """Return what the receipts of a round are made with: known to sites only."""
+        return seeds.derive(self.common, b"receipt", context)
+
+    def mask_receipt(self, words: Words, place: int, participants: tuple[str, ...], context: bytes) -> None:
+        """Add pair masks only: receipts are opened by sites, from all of them together."""
+        accumulate(words, seeds.masks(self._pair_keys(b"receipt", place, participants, context), words.shape[1]))
+
+    def _pair_keys(
+        self, purpose: bytes, place: int, participants: tuple[str, ...], context: bytes
+    ) -> list[tuple[bytes, int]]:
+        return [
+            (seeds.derive(self.pairs[site].rounds[place].tobytes(), purpose, context), 1 if self.site < site else -1)
+            for site in participants
+            if site != self.site
+        ]
 
     def reveal(self, place: int, survivors: tuple[str, ...], silent: tuple[str, ...]) -> Revealed:
         """Give the shares of one round away, of each site either the one kind or the other, and wipe the round."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from comt.agent.data import Block
 from comt.agent.formats import csv_types, numbers, read_batches, read_schema
+from comt.agent.marks import read_marks
 from comt.errors import InputError
 from comt.problem import Array
 
@@ -52,7 +53,11 @@ class FileRows:
     def _feature_names(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         schema = read_schema(self.path, self._target)
         present = list(schema.names)
-        self._csv_types = csv_types(schema, exact=self._trusted_column)
+        self._csv_types = csv_types(schema)
+        if self._trusted_column is not None:
+            self._csv_types[self._trusted_column] = (
+                pa.string()
+            )  # words of any kind, also where the first rows have none
         for name in (self._target, self._trusted_column, *(columns or ())):
             if name is not None and name not in present:
                 raise InputError(f"{self.path.name} has no column '{name}'; it has {', '.join(present)}.")
@@ -140,14 +145,7 @@ class FileRows:
         """Return which rows are trusted."""
         if self._trusted_column is None:
             return np.zeros(batch.num_rows, dtype=bool)
-        mark = batch.column(self._trusted_column)
-        cells = mark.to_numpy(zero_copy_only=False)
-        if mark.null_count or (cells.dtype != bool and not np.isin(cells, (0, 1)).all()):
-            raise InputError(
-                f"{self.path.name}: column '{self._trusted_column}' must be true or false in every row; "
-                "write 1 or 0 for every row."
-            )
-        return np.asarray(cells, dtype=bool)
+        return read_marks(batch.column(self._trusted_column), self._trusted_column, self.path.name)
 
     def positions(self) -> NDArray[np.intp]:
         """Return where the buggy rows stand among all rows of the file, the first row being 0."""

@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     from comt.agent.data import RowSource
 
 
+def fair_rows(source: RowSource) -> NDArray[np.bool_]:
+    """Return which trusted rows are a fair sample of right rows; those reviewed because they looked bad are not."""
+    scored: NDArray[np.bool_] | None = getattr(source, "scored", None)
+    return np.ones(len(source.trusted()[1]), dtype=bool) if scored is None else scored
+
+
 def trusted_folds(source: RowSource, features: Array, targets: Array, n_folds: int) -> NDArray[np.int64]:
     """Return the fold of every trusted row of a source; −1, never left out and never scored, if it is no fair sample."""
-    scored: NDArray[np.bool_] | None = getattr(source, "scored", None)
-    folds = fold_of(features, targets, n_folds)
-    return folds if scored is None else np.where(scored, folds, -1)
+    return np.where(fair_rows(source), fold_of(features, targets, n_folds), -1)
 
 
 def fold_of(features: Array, targets: Array, n_folds: int) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ import codecs
 import csv
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,8 @@ NO_VALUE = [
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "?"),
 ]
+#: columns that an error lists at most
+SHOWN = 20
 ENDINGS = (".parquet", ".csv", *libsvm.ENDINGS)
 
 
@@ -62,12 +65,12 @@ def is_libsvm(path: Path) -> bool:
     return path.suffix.lower() in libsvm.ENDINGS
 
 
-def csv_types(schema: pa.Schema, exact: str | None = None) -> dict[str, pa.DataType]:
+def csv_types(schema: pa.Schema) -> dict[str, pa.DataType]:
     """Return the columns to read as floats: a guess from the first rows takes them for integers or for empty."""
     return {
         column.name: pa.float64()
         for column in schema
-        if column.name != exact and (pa.types.is_integer(column.type) or pa.types.is_null(column.type))
+        if pa.types.is_integer(column.type) or pa.types.is_null(column.type)
     }
 
 
@@ -156,7 +159,7 @@ def check_names(path: Path, schema: pa.Schema, used: Mapping[str, str | None], d
     """Refuse a file whose columns cannot be told apart or read; ``used`` says which option needs which column."""
     for option, name in used.items():
         if name is not None and name not in schema.names:
-            raise InputError(f"{path.name} has no column '{name}' ({option}); it has {', '.join(schema.names)}.")
+            raise InputError(f"{path.name} has no column '{name}' ({option}){_meant(name, schema.names)}")
     if "" in schema.names and "" not in drop:
         raise InputError(f'{path.name} has a column without a name (often row numbers); give it one, or add --drop "".')
     for column in schema:
@@ -166,6 +169,16 @@ def check_names(path: Path, schema: pa.Schema, used: Mapping[str, str | None], d
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"{path.name}: columns {twice} occur twice; give every column one name and one use.")
+
+
+def _meant(name: str, names: Sequence[str]) -> str:
+    """Say which column may be meant, or which there are."""
+    folded = {other.strip().casefold(): other for other in names}
+    close = get_close_matches(name.strip().casefold(), folded, n=1)
+    if close:
+        return f"; the closest one is '{folded[close[0]]}'."
+    shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return f"; it has {shown}."
 
 
 def rows_of(path: Path, wanted: Collection[int], *, target: str) -> pd.DataFrame:

@@ -9,7 +9,8 @@ import numpy as np
 
 from comt.agent import histograms
 from comt.agent.answers import compute
-from comt.agent.coverage import BINNED, Cover, covers
+from comt.agent.bins import BINNED
+from comt.agent.coverage import Cover, covers
 from comt.agent.noise import Noise, sensitivities
 from comt.agent.tables import TableRows
 from comt.declaration import MissingCells, PresentHistogram

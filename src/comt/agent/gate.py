@@ -9,11 +9,15 @@ What is said to the outside names no number of rows; the owner finds them in the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 
 from comt.agent import broadcast
+from comt.agent.memory import Distances
 from comt.agent.policy import Policy
+from comt.agent.record import Record
 from comt.declaration import Declare
 from comt.errors import GateError
 from comt.masking.messages import Terms
@@ -26,9 +30,8 @@ class Weight:
 
     buggy: tuple[int, ...]
     trusted: tuple[int, ...]
-    differences: tuple[int, ...] = ()
-    #: the same against sums of earlier trainings, which concern this site by itself
-    earlier: tuple[int, ...] = ()
+    apart: Distances = field(default_factory=Distances)
+    training: str = ""
 
     @classmethod
     def of_arrays(cls, rows: Mapping[str, int]) -> Weight:
@@ -40,17 +43,25 @@ class Weight:
 
     def counts(self) -> tuple[tuple[int, ...], ...]:
         """Return the counts that are added up over sites, by kind."""
-        return self.buggy, self.trusted, self.differences
+        return self.buggy, self.trusted, self.apart.now, self.apart.near, self.apart.soft
+
+    def like(self, counts: Iterable[tuple[int, ...]]) -> Weight:
+        """Return the weight of another site's answer to the same question."""
+        buggy, trusted, now, near, soft = counts
+        return Weight(buggy, trusted, Distances(now, (), near, soft, self.apart.groups), self.training)
 
 
 class Gate:
-    """Applies a policy to every answer and remembers what it must not answer again."""
+    """Applies a policy to every answer and remembers, in its record, what it must not answer again."""
 
-    def __init__(self, agent: str, policy: Policy) -> None:
+    def __init__(self, agent: str, policy: Policy, record: Record | None = None) -> None:
         self._agent, self.policy = agent, policy
-        self._rounds = 0
-        self._refusals = 0
-        self._summed: set[frozenset[str]] = set()
+        self._record = record or Record()
+        kinds = Counter(event[0] for event in self._record.events)
+        self._rounds, self._refusals = kinds["round"], kinds["refusal"]
+        self._summed = {frozenset(event[1]) for event in self._record.events if event[0] == "summed"}
+        #: sums that are close to earlier ones, by training
+        self._close = Counter(event[1] for event in self._record.events if event[0] == "close")
 
     def admit(self, query: Query, *, individual: bool = False, masked: bool = False) -> None:
         """Refuse a question that is not to be answered at all, before any row is looked at."""
@@ -80,10 +91,13 @@ class Gate:
             )
         broadcast.check(query, self._agent, policy.max_magnitude)
         self._rounds += 1
+        if policy.max_rounds is not None:
+            self._record.add("round")
 
     def refused(self) -> None:
         """Count a refusal: who may ask again and again learns from what is refused."""
         self._refusals += 1
+        self._record.add("refusal")
 
     def check_participants(self, participants: Sequence[str], terms: Iterable[Terms]) -> None:
         """Refuse a sum over strangers or too few sites, and sums over sets of sites that differ by a few: subtracted, they
@@ -113,7 +127,9 @@ class Gate:
 
     def summed(self, participants: Sequence[str]) -> None:
         """Remember over which sites a sum was opened."""
-        self._summed.add(frozenset(participants))
+        if frozenset(participants) not in self._summed:
+            self._summed.add(frozenset(participants))
+            self._record.add("summed", tuple(participants))
 
     def check(self, query: Query, answer: Answer, weight: Weight | None = None, *, masked: bool = False) -> None:
         """Refuse an answer that is too large, uncounted or, unless it goes out under masks, rests on too few rows."""
@@ -127,14 +143,14 @@ class Gate:
                 f"{self.policy.max_bytes:,}; use solver='newton-cg', which sends vectors only."
             )
         weight = weight or Weight.of_arrays(answer.rows)
-        if any(0 < count < self.policy.min_rows for count in weight.earlier):
+        if any(0 < count < self.policy.min_rows for count in weight.apart.before):
             raise self._too_close(query, self.policy.min_rows)
         if not masked:
             self.check_totals(query, [weight])
 
     def check_totals(self, query: Query, weights: Sequence[Weight], terms: Iterable[Terms] = ()) -> None:
         """Apply the minimums, the strictest of all sites, to what the coordinator is about to see: their sum."""
-        buggy, trusted, differences = (
+        buggy, trusted, differences, near, soft = (
             [sum(counts) for counts in zip(*kind, strict=True)]
             for kind in zip(*(weight.counts() for weight in weights), strict=True)
         )
@@ -148,6 +164,28 @@ class Gate:
             )
         if any(0 < count < least for count in differences):
             raise self._too_close(query, least)
+        self._count_close(query, weights[0], near, soft, all_terms)
+
+    def _count_close(
+        self, query: Query, own: Weight, near: Sequence[int], soft: Sequence[int], terms: Sequence[Terms]
+    ) -> None:
+        """Count sums a few rows away from an earlier one for another model, and refuse more than the strictest site allows."""
+        least = max(term.min_rows for term in terms)
+        limits = [term.max_close for term in terms if term.max_close != Terms.ANY]
+        ends = accumulate(own.apart.groups)
+        groups = (near[end - size : end] for end, size in zip(ends, own.apart.groups, strict=True))
+        found = sum(
+            blur < least and any(0 < count < least for count in group) for group, blur in zip(groups, soft, strict=True)
+        )
+        for _ in range(found if limits else 0):
+            self._close[own.training] += 1
+            self._record.add("close", own.training)
+        if limits and self._close[own.training] > min(limits):
+            raise GateError(
+                f"agent {self._agent} refuses '{query.purpose}': this training has asked for more than {min(limits)} sums "
+                f"that differ from earlier ones by fewer than {least} rows; train without trimming or selection, or have the "
+                "owner set max_close."
+            )
 
     def _too_close(self, query: Query, least: int) -> GateError:
         return GateError(

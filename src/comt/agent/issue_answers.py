@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from comt.agent.answers import compute, zeros
+from comt.agent.folds import fair_rows
 from comt.agent.suspect_copies import often
 from comt.problem import Array
 from comt.queries import RANK_BINS, Answer, ScoresByLabel, rank_edges
@@ -21,7 +22,7 @@ def _scores_by_label(query: ScoresByLabel, agent: Agent) -> Answer:
     arrays = zeros(query)
     for features, targets in prepared.blocks():
         arrays["counts"][query.slot(agent.name)] += _counted(features @ query.theta, targets)
-    features, targets = prepared.trusted
+    features, targets = (part[fair_rows(agent.rows)] for part in prepared.trusted)
     arrays["trusted"] += _counted(features @ query.theta, targets)
     return Answer(arrays, {"counts": prepared.n_rows, "trusted": len(targets)})
 

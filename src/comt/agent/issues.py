@@ -42,7 +42,7 @@ def issue_table(
     trusted = agent.rows.trusted()[0]
     found = suspect_columns(sample, targets, trusted, context, preparation)
     cells = CellRepair.fitted(found, sample, preparation)
-    rows = _read(agent, preparation, theta, cells, copied_rows(sample, targets))
+    rows = _read(agent, preparation, theta, context, cells, copied_rows(sample, targets))
     noise = _noise(sample, targets, cells, preparation, context)
     verdict = _targets(agent, rows, noise, preparation, theta, context)
     table = _table(agent, rows, found, verdict)
@@ -57,6 +57,7 @@ class _Rows:
     """What is kept of every row: n-sized arrays only, the features are read in blocks."""
 
     predicted: Array  # x·θ with wrong cells repaired, prepared units
+    logits: Array  # of +1, one line per model that labels are judged by
     targets: Array  # prepared, not clipped
     raw_targets: Array
     copies: NDArray[np.bool_]
@@ -84,13 +85,18 @@ def _joined(parts: list[Any], kind: Any = np.float64) -> NDArray[Any]:
     return np.concatenate(parts) if parts else np.empty(0, dtype=kind)
 
 
-def _read(agent: Agent, preparation: Preparation, theta: Array, cells: CellRepair, copied: Array) -> _Rows:
-    predicted, raw_targets, copies = [], [], []
+def _read(
+    agent: Agent, preparation: Preparation, theta: Array, context: IssueContext, cells: CellRepair, copied: Array
+) -> _Rows:
+    predicted, logits, raw_targets, copies = [], [], [], []
     marks: dict[int, list[Any]] = {place: [] for place in range(len(cells.issues))}
     values: dict[int, list[tuple[Array, Array]]] = {place: [] for place in range(len(cells.issues))}
     for raw, targets in agent.rows.blocks():
         repaired, marked = cells(raw)
-        predicted.append(preparation.features(repaired) @ theta)
+        ready = preparation.features(repaired)
+        predicted.append(ready @ theta)
+        if context.label_models:
+            logits.append(np.stack([model.logits(ready) for model in context.label_models], axis=1))
         copies.append(mark_copies(copied, raw, targets))
         raw_targets.append(np.asarray(targets, dtype=np.float64))
         for place, mask in marked.items():
@@ -100,6 +106,7 @@ def _read(agent: Agent, preparation: Preparation, theta: Array, cells: CellRepai
     given = _joined(raw_targets)
     return _Rows(
         _joined(predicted),
+        np.concatenate(logits).T if logits else np.empty((len(context.label_models), 0)),
         preparation.targets(given),
         given,
         _joined(copies, np.bool_),
@@ -120,7 +127,7 @@ def _targets(
     agent: Agent, rows: _Rows, noise: FeatureRepair, preparation: Preparation, theta: Array, context: IssueContext
 ) -> _Verdict:
     if context.classes is not None:
-        labels = judge_labels(rows.predicted, rows.targets, agent.name, context)
+        labels = judge_labels(rows.logits, rows.targets, agent.name, context.label_models)
         names = np.asarray(context.classes)
         given, suggested = names[(rows.targets > 0).astype(int)], names[(labels.positive > 0.5).astype(int)]
         wrong = min(labels.flips) > REVERSED

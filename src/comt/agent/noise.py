@@ -13,6 +13,8 @@ unmask make up the whole.
 from __future__ import annotations
 
 import secrets
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import singledispatch
 from math import log, sqrt
@@ -119,14 +121,22 @@ def _dual_sums(query: DualSums, noise: Noise) -> dict[str, Array | float]:
     return {name: found[name] for name in query.shapes()}
 
 
+def spreads(query: Query, noise: Noise, sharers: int) -> dict[str, Array]:
+    """Return the standard deviation of one site's part of the noise on every array; ``sharers`` sites make up the whole."""
+    bounds, names = sensitivities(query, noise), list(query.shapes())
+    batch = len(query.r) if isinstance(query, DualSums) else 1
+    sizes = Counter(name.startswith("trusted") for name in names)
+    return {
+        name: noise.multiplier * np.asarray(bounds[name]) * sqrt(sizes[name.startswith("trusted")] * batch / sharers)
+        for name in names
+    }
+
+
 def add_noise(query: Query, answer: Answer, noise: Noise, sharers: int) -> Answer:
     """Return the answer with this site's part of the noise; ``sharers`` sites make up the whole."""
-    bounds = sensitivities(query, noise)
-    batch = len(query.r) if isinstance(query, DualSums) else 1
     noisy: dict[str, Array] = {}
-    for name, array in answer.arrays.items():
-        group = sum(other.startswith("trusted") == name.startswith("trusted") for other in answer.arrays)
-        spread = noise.multiplier * np.asarray(bounds[name]) * sqrt(group * batch / sharers)
+    for name, spread in spreads(query, noise, sharers).items():
+        array = answer.arrays[name]
         normal = _normal(array.shape)
         if name in SYMMETRIC and array.ndim == 3:  # one half is drawn, the other mirrors it
             normal = np.triu(normal) + np.triu(normal, 1).transpose(0, 2, 1)
@@ -147,32 +157,41 @@ def _normal(shape: tuple[int, ...]) -> Array:
 class Accountant:
     """Adds up what was spent, by the Rényi accountant of ``dp-accounting``."""
 
-    def __init__(self, noise: Noise) -> None:
+    def __init__(self, noise: Noise, spent: Iterable[float] = ()) -> None:
         try:
             import dp_accounting
             from dp_accounting.rdp import RdpAccountant
         except ImportError:
             raise MissingExtraError("noise needs the package dp-accounting to add up ε; install comt[dp].") from None
-        self._event = dp_accounting.GaussianDpEvent(noise.multiplier)
+        self._event = dp_accounting.GaussianDpEvent
         self._kind, self._noise = RdpAccountant, noise
-        self.rounds = 0
+        #: noisy answers by their multiplier; those before a restart may have had another one
+        self._spent = Counter(spent)
 
-    def epsilon(self, rounds: int | None = None) -> float:
-        """Return ε after so many noisy answers (by default: so far), at the agreed δ."""
-        rounds = self.rounds if rounds is None else rounds
-        if rounds == 0:
+    @property
+    def rounds(self) -> int:
+        """Noisy answers so far."""
+        return self._spent.total()
+
+    def epsilon(self, more: int = 0) -> float:
+        """Return ε after the noisy answers so far, and so many more, at the agreed δ."""
+        answers = self._spent + Counter({self._noise.multiplier: more})
+        if not answers:
             return 0.0
-        return float(self._kind().compose(self._event, rounds).get_epsilon(self._noise.delta))
+        accountant = self._kind()
+        for multiplier, count in answers.items():
+            accountant.compose(self._event(multiplier), count)
+        return float(accountant.get_epsilon(self._noise.delta))
 
     def spend(self, agent: str) -> float:
         """Enter one more noisy answer and return ε; refuse what would exceed the budget."""
-        after = self.epsilon(self.rounds + 1)
+        after = self.epsilon(1)
         if after > self._noise.max_epsilon:
             raise GateError(
                 f"agent {agent} has spent its privacy budget of ε = {self._noise.max_epsilon:g} at δ = "
                 f"{self._noise.delta:g} after {self.rounds} noisy answers; ask the owner for more, or train with more noise."
             )
-        self.rounds += 1
+        self._spent[self._noise.multiplier] += 1
         return after
 
 

@@ -37,6 +37,8 @@ class Policy:
     max_rounds: int | None = None
     #: how many questions are refused before nothing more is answered; a refusal tells something, too. None: any number
     max_refusals: int | None = None
+    #: how many sums of a training may differ from earlier ones, for other models, by fewer than ``min_rows``; None: any
+    max_close: int | None = None
     #: largest entry of a broadcast model; None: any
     max_magnitude: float | None = None
     #: go on when fewer than ``min_participants`` sites have left or joined, although sums before and after differ by them
@@ -58,6 +60,7 @@ class Policy:
             allow_leavers=False,
             max_rounds=5_000,
             max_refusals=20,
+            max_close=0,
             max_magnitude=1e6,
         )
 
@@ -69,6 +72,7 @@ class Policy:
             # two sites are too few unless the owner says two
             self.min_participants if self.min_participants > 1 else 3,
             self.allow_leavers,
+            Terms.ANY if self.max_close is None else self.max_close,
         )
 
 
@@ -79,6 +83,7 @@ _TYPES: dict[str, tuple[str, Any]] = {
     "min_trusted_rows": ('a whole number from 0 on or "columns"', lambda v: v == "columns" or _whole(v, 0)),
     "max_rounds": ("a whole number from 1 on", lambda v: _whole(v, 1)),
     "max_refusals": ("a whole number from 1 on", lambda v: _whole(v, 1)),
+    "max_close": ("a whole number from 0 on", lambda v: _whole(v, 0)),
     "max_magnitude": ("a positive number", lambda v: type(v) in (int, float) and 0 < v < float("inf")),
     "by_agent": ("true or false", lambda v: isinstance(v, bool)),
     "allow_leavers": ("true or false", lambda v: isinstance(v, bool)),

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from comt import rows as row_maths
+from comt.agent.recursion import constants_of, follow
 from comt.errors import ProtocolError
 from comt.optimize import convex
+from comt.optimize.algorithm1 import State
 from comt.optimize.points import Points, drive
 from comt.problem import Array, Sums, TeachingProblem
 from comt.queries import Answer, ProximalStep
@@ -25,6 +27,10 @@ from comt.queries import Answer, ProximalStep
 if TYPE_CHECKING:
     from comt.agent.agent import Agent
     from comt.agent.data import PreparedRows
+
+
+#: where an agent keeps the state after the latest round, and after the one before it
+LATEST, BEFORE = "admm", "admm before"
 
 
 @dataclass
@@ -37,18 +43,23 @@ class AdmmState:
     direction: Array  # q_k
     price: Array  # p_k, to start the next round's Newton from
     answer: Answer
+    public: State | None = None  # θ̃, u, ρ of the round, as they follow from the sums
+    constants: bytes = b""  # of what must not change during a training
 
 
 def proximal_step(query: ProximalStep, agent: Agent) -> Answer:
-    """Apply one step, or repeat the answer of a step already applied."""
-    state = agent.store.get("admm")
-    if isinstance(state, AdmmState) and state.training == query.training and state.round == query.round:
-        return state.answer
+    """Apply one step, or repeat the answer of one of the two steps applied last: a coordinator may have lost a round."""
+    state = agent.store.get(LATEST)
+    for known in (state, agent.store.get(BEFORE)):
+        if isinstance(known, AdmmState) and (known.training, known.round) == (query.training, query.round):
+            return known.answer
     prepared = agent.prepared(query.preparation)
+    before: AdmmState | None = None
     if query.round == 0:
         width = query.preparation.width
         alpha, direction, price = np.zeros(prepared.n_rows), np.zeros(width), np.zeros(width)
     elif isinstance(state, AdmmState) and state.training == query.training and state.round == query.round - 1:
+        before = state
         alpha, direction, price = state.alpha, state.direction, state.price
     else:
         held = state.round if isinstance(state, AdmmState) and state.training == query.training else "none"
@@ -56,8 +67,14 @@ def proximal_step(query: ProximalStep, agent: Agent) -> Answer:
             f"agent {agent.name} was asked for round {query.round} of training {query.training} but holds {held}; "
             "start the training again from round 0."
         )
+    public = None
+    if query.recursion is not None:
+        public = follow(query, before.public if before else None, before.constants if before else b"", agent.name)
     new = _step(query, prepared, alpha, direction, price)
-    agent.store["admm"] = new
+    new.public, new.constants = public, constants_of(query)
+    if state is not None:
+        agent.store[BEFORE] = state
+    agent.store[LATEST] = new
     return new.answer
 
 

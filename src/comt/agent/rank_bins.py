@@ -22,8 +22,8 @@ def counted(values: Array) -> Array:
     """Count each column of values (no NaN) on the grid of ranks; returns (columns, bins)."""
     by_column = np.ascontiguousarray(values.T)
     first, edges = _cells()
-    bins = first[(by_column.view(np.uint64) >> _IGNORED).astype(np.intp)]
-    bins = bins + (by_column >= edges[bins])
+    bins = first[(by_column.view(np.uint64) >> _IGNORED).astype(np.intp)].astype(np.intp)
+    bins += by_column >= edges[bins]
     bins += RANK_BINS * np.arange(len(by_column))[:, None]
     counts = np.bincount(bins.ravel(), minlength=RANK_BINS * len(by_column))
     return counts.reshape(len(by_column), RANK_BINS).astype(np.float64)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comt.agent.data import ArrayRows, Block, RowSource
+from comt.agent.folds import fair_rows
 
 
 def spread_sample(rows: RowSource, most: int) -> Block:
@@ -38,8 +39,7 @@ class SampledRows:
         self._sample = ArrayRows(*spread_sample(source, most), names=source.names)
         self.names, self.n_rows = source.names, self._sample.n_rows
         self.blocks, self.trusted = self._sample.blocks, source.trusted
-        scored: NDArray[np.bool_] | None = getattr(source, "scored", None)
-        self.scored = np.ones(len(source.trusted()[1]), dtype=bool) if scored is None else scored
+        self.scored = fair_rows(source)
 
 
 class FewerTrusted:
@@ -49,8 +49,7 @@ class FewerTrusted:
         self._source, self._kept = source, kept
         self.names, self.n_rows = source.names, source.n_rows
         self.blocks = source.blocks
-        scored: NDArray[np.bool_] | None = getattr(source, "scored", None)
-        self.scored = np.ones(int(kept.sum()), dtype=bool) if scored is None else scored[kept]
+        self.scored = fair_rows(source)[kept]
 
     def trusted(self) -> Block:
         """Return the trusted rows that are left."""

@@ -9,18 +9,18 @@ so an answer that arrives late stays hidden for good.
 from __future__ import annotations
 
 import hashlib
-import struct
 import threading
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 from comt import wire
 from comt.agent.agent import Agent
 from comt.agent.epoch import MAX_WINDOW, Epoch
-from comt.agent.gate import Weight
+from comt.agent.notes import Note
+from comt.agent.recursion import believe
 from comt.errors import ComtError, EquivocationError, GateError, InputError, ProtocolError, RangeError
-from comt.masking.fixed_point import layout_of
+from comt.masking import receipts
+from comt.masking.fixed_point import Words, layout_of
 from comt.masking.identity import Directory, Identity
 from comt.masking.messages import (
     MESSAGES,
@@ -41,10 +41,8 @@ from comt.masking.messages import (
     round_context,
     survivors_statement,
 )
-from comt.queries import Query
-
-#: counts of rows are told to other sites up to this number only
-COUNT_CAP = 65_535
+from comt.optimize.algorithm1 import NEEDED
+from comt.queries import ProximalStep, Query
 
 
 @dataclass
@@ -53,8 +51,7 @@ class _Round:
 
     ask: Ask
     query: Query
-    context: bytes
-    weight: Weight
+    note: Note
     reply: Masked
     survivors: tuple[str, ...] | None = None
     revealed: Revealed | None = None
@@ -177,15 +174,22 @@ class Site:
         query = read_query(ask.query)
         layout = layout_of(query.shapes(), ask.scales, len(sites))
         self._next_round[ask.training] = ask.round + 1
+        if isinstance(query, ProximalStep):
+            self._believe(query, ask)
         answer, weight = self.agent.weighed_answer(
             query, ask.round, masked=True, training=ask.training, sharers=epoch.threshold
         )
         context = round_context(epoch.digest, packed)
         words = layout.encode(answer.arrays)
         epoch.mask(words, epoch.place(ask.round), sites, context)
-        note = _write_note(context, weight)
-        notes = {site: epoch.seal(site, ask.round + 1, note) for site in sites if site != self.name}
-        self._round = _Round(ask, query, context, weight, Masked(words, notes))
+        receipt = None
+        if isinstance(query, ProximalStep):
+            receipt = receipts.write(answer.arrays, NEEDED, epoch.receipt_key(context), layout)
+            epoch.mask_receipt(receipt, epoch.place(ask.round), sites, context)
+        note = Note(context, weight, receipt)
+        packed_note = note.pack()
+        notes = {site: epoch.seal(site, ask.round + 1, packed_note) for site in sites if site != self.name}
+        self._round = _Round(ask, query, note, Masked(words, notes))
         if self.agent.ledger.path is not None:
             self.agent.ledger.note(
                 "sent",
@@ -196,6 +200,14 @@ class Site:
                 message=hashlib.sha256(words.tobytes()).hexdigest(),
             )
         return self._round.reply
+
+    def _believe(self, query: ProximalStep, ask: Ask) -> None:
+        try:
+            believe(query, self.agent.store, self.name, len(ask.participants))
+        except GateError as refusal:
+            self.agent.gate.refused()
+            self.agent.ledger.refuse(self.name, ask.round, query.purpose, str(refusal))
+            raise
 
     def _check_round(self, ask: Ask, epoch: Epoch) -> None:
         begin, sites = epoch.begin, ask.participants
@@ -237,21 +249,21 @@ class Site:
         epoch, current = self._in_round(agree.round, agree.survivors)
         self.agent.gate.check_participants(agree.survivors, epoch.terms(current.ask.participants))
         current.survivors = agree.survivors
-        return Signed(self._identity.sign(survivors_statement(current.context, agree.survivors)))
+        return Signed(self._identity.sign(survivors_statement(current.note.context, agree.survivors)))
 
     def _unmask(self, unmask: Unmask) -> Revealed:
         epoch, current = self._in_round(unmask.round, unmask.survivors)
         if current.revealed is not None:
             return current.revealed
-        weights = [current.weight]
+        notes = [current.note]
         for site in unmask.survivors:
             if site != self.name:
-                note = epoch.open(site, unmask.round + 1, unmask.notes.get(site, b""))
-                weights.append(self._read_note(note, site, current))
+                opened = epoch.open(site, unmask.round + 1, unmask.notes.get(site, b""))
+                notes.append(current.note.read(opened, site, self.name, unmask.round))
         terms = epoch.terms(current.ask.participants)
         self.agent.gate.check_participants(unmask.survivors, terms)
         try:
-            self.agent.gate.check_totals(current.query, weights, terms)
+            self.agent.gate.check_totals(current.query, [note.weight for note in notes], terms)
         except GateError as refusal:
             self.agent.gate.refused()
             self.agent.ledger.refuse(self.name, unmask.round, current.query.purpose, str(refusal))
@@ -259,37 +271,26 @@ class Site:
         if unmask.survivors != current.ask.participants:
             self._check_votes(unmask, current, epoch)
         silent = tuple(site for site in current.ask.participants if site not in unmask.survivors)
+        if isinstance(current.query, ProximalStep) and not silent:
+            self._keep_receipt(current.query, current, [note.receipt for note in notes if note.receipt is not None])
         current.survivors = unmask.survivors
         self.agent.gate.summed(unmask.survivors)
         current.revealed = epoch.reveal(epoch.place(unmask.round), unmask.survivors, silent)
         return current.revealed
 
-    def _read_note(self, note: bytes, site: str, current: _Round) -> Weight:
-        if note[:32] != current.context:
-            raise EquivocationError(
-                f"the coordinator asked site {site} something else than site {self.name} in round {current.ask.round}; "
-                "the round stays masked."
-            )
-        counts = note[32:]
-        lengths = [2 * len(kind) for kind in current.weight.counts()]
-        if len(counts) != sum(lengths):
-            raise ProtocolError(f"sites {site} and {self.name} count rows differently; bring both to the same version.")
-        parts = [counts[end - length : end] for length, end in zip(lengths, accumulate(lengths), strict=True)]
-        return Weight(*(struct.unpack(f"<{len(part) // 2}H", part) for part in parts))
+    def _keep_receipt(self, query: ProximalStep, current: _Round, parts: list[Words]) -> None:
+        """Remember the receipt of a step's sum: the next step must follow from that sum."""
+        ask, key = current.ask, self._current().receipt_key(current.note.context)
+        layout = layout_of(query.shapes(), ask.scales, len(ask.participants))
+        self.agent.store["receipt"] = receipts.total(parts, NEEDED, layout, query.training, query.round, key)
 
     def _check_votes(self, unmask: Unmask, current: _Round, epoch: Epoch) -> None:
         assert epoch.roster is not None
         credentials = {advert.site: advert.credential for advert in epoch.roster.adverts}
-        statement = survivors_statement(current.context, unmask.survivors)
+        statement = survivors_statement(current.note.context, unmask.survivors)
         if not set(unmask.signatures) <= set(unmask.survivors) or len(unmask.signatures) < epoch.threshold:
             raise ProtocolError(
                 f"a list of survivors came with fewer than {epoch.threshold} signatures of survivors; the round stays masked."
             )
         for site, signature in unmask.signatures.items():
             self._directory.check(site, credentials[site], statement, signature)
-
-
-def _write_note(context: bytes, weight: Weight) -> bytes:
-    """Tell another site what was asked here and of how many rows; sealed, so the coordinator does not read it."""
-    counts = [min(count, COUNT_CAP) for kind in weight.counts() for count in kind]
-    return context + struct.pack(f"<{len(counts)}H", *counts)

@@ -20,7 +20,7 @@ from comt import __version__, messages, wire
 from comt.agent.agent import Agent
 from comt.agent.gaps import table_of
 from comt.agent.ledger import Ledger
-from comt.agent.private import append_private, private_folder, write_private, write_table
+from comt.agent.private import append_private, private_folder
 from comt.agent.site import Site
 from comt.agent.site_config import SiteConfig
 from comt.agent.store import DiskStore
@@ -182,23 +182,19 @@ class SiteService:
 
     def _finish(self, message: Finish, agent: Agent) -> Joined:
         """Write the model and, for the owner's eyes only, what looks wrong in its rows."""
-        assert self._config is not None
-        rows = table_of(agent)
-        folder = private_folder(self._config.results / message.training)
-        write_private(folder / "model.json", message.model.encode())
-        from comt.agent.simple_issues import classification_issues, regression_issues
-        from comt.model_file import load
+        from comt.agent.site_results import REPORT, write_results
 
-        model = load(folder / "model.json")
-        if model.classes is None:
-            issues = regression_issues(agent, model.preparation, model.theta, message.residual_size)
-        else:
-            issues = classification_issues(agent, model.preparation, model.theta, model.classes)
-        issues["row"] = rows.positions()
-        issues = issues.sort_values("score", ascending=False, kind="stable", ignore_index=True)
-        write_table(issues.drop(columns="agent"), folder / "issues.csv")
-        flagged = int(issues["flagged"].sum())
-        self._note(f"training {message.training} is done: {flagged} rows look wrong, see {folder / 'issues.csv'}")
+        assert self._config is not None
+        folder = private_folder(self._config.results / message.training)
+        flagged = write_results(
+            folder,
+            agent,
+            self._config,
+            training=message.training,
+            model=message.model,
+            residual_size=message.residual_size,
+        )
+        self._note(f"training {message.training} is done: {flagged} rows look wrong, see {folder / REPORT}")
         return Joined(site=self.name, version=__version__)
 
     def _note(self, text: str, error: Exception | None = None) -> None:

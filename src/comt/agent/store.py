@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import struct
+from contextlib import suppress
 from pathlib import Path
 
 from comt import wire
 from comt.agent.private import write_private
-from comt.agent.proximal import AdmmState
+from comt.agent.proximal import BEFORE, LATEST, AdmmState
 from comt.errors import ProtocolError
+from comt.masking.receipts import Receipt
+from comt.optimize.algorithm1 import State
 from comt.queries import Answer
 
 _ARRAYS = ("alpha", "direction", "price")
+_HEAD = struct.Struct("<QQ32s")  # number of the write, length, digest
 
 
 class DiskStore(dict[str, object]):
-    """An agent's store whose state of Algorithm 1 survives the process; it is on disk before its answer leaves.
+    """An agent's store whose states of Algorithm 1, the latest two, survive the process; written before the answer leaves.
+
+    There is a file for each of the two, overwritten in turn: a write that a crash cuts short damages the older one, and
+    no round waits for a file system that renames.
 
     Parameters
     ----------
@@ -24,26 +34,53 @@ class DiskStore(dict[str, object]):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self._path = folder / "algorithm1.state"
-        if self._path.exists():
+        self._paths = tuple(folder / f"algorithm1.{slot}.state" for slot in range(2))
+        found = sorted(state for path in self._paths if (state := _read(path)) is not None)
+        self._number = found[-1][0] if found else 0
+        self._receipt = folder / "algorithm1.receipt"
+        with suppress(FileNotFoundError, ProtocolError, TypeError):  # without it the next step is refused by name
+            super().__setitem__("receipt", Receipt(**wire.unpack(self._receipt.read_bytes(), {})))
+        for name, (_, content) in zip((LATEST, BEFORE), reversed(found), strict=False):
             try:
-                super().__setitem__("admm", _state(wire.unpack(self._path.read_bytes(), {})))
+                super().__setitem__(name, _state(wire.unpack(content, {})))
             except (ProtocolError, KeyError, TypeError):
-                self._path.unlink()  # damaged: as good as none, the round will be refused by name
+                continue  # of other software: as good as none, the round will be refused by name
 
     def __setitem__(self, name: str, value: object) -> None:
         super().__setitem__(name, value)
-        if isinstance(value, AdmmState):
+        if name == LATEST and isinstance(value, AdmmState):
             content = {
                 "training": value.training,
                 "round": value.round,
                 **{field: getattr(value, field) for field in _ARRAYS},
                 "arrays": value.answer.arrays,
                 "rows": value.answer.rows,
+                "constants": value.constants,
+                "public": None if value.public is None else vars(value.public),
             }
-            write_private(self._path, wire.pack(content))
+            self._number += 1
+            body = wire.pack(content)
+            head = _HEAD.pack(self._number, len(body), hashlib.sha256(body).digest())
+            file = os.open(self._paths[self._number % 2], os.O_WRONLY | os.O_CREAT, 0o600)
+            try:
+                os.pwrite(file, head + body, 0)
+            finally:
+                os.close(file)
+        elif isinstance(value, Receipt):
+            write_private(self._receipt, wire.pack(vars(value)))
+
+
+def _read(path: Path) -> tuple[int, bytes] | None:
+    """Return the number and content of a write, or nothing if it was cut short."""
+    data = path.read_bytes() if path.exists() else b""
+    if len(data) < _HEAD.size:
+        return None
+    number, length, digest = _HEAD.unpack_from(data)
+    body = data[_HEAD.size : _HEAD.size + length]
+    return (number, body) if hashlib.sha256(body).digest() == digest else None
 
 
 def _state(content: dict[str, object]) -> AdmmState:
-    arrays, rows = content.pop("arrays"), content.pop("rows")
-    return AdmmState(**content, answer=Answer(arrays, rows))  # type: ignore[arg-type]
+    arrays, rows, public = content.pop("arrays"), content.pop("rows"), content.pop("public")
+    state = None if public is None else State(**public)  # type: ignore[arg-type]
+    return AdmmState(**content, answer=Answer(arrays, rows), public=state)  # type: ignore[arg-type]

@@ -34,10 +34,15 @@ class ColumnIssue:
     confidence: float
     code: float = np.nan
     factor: float = 1.0
+    #: a factor concerns the values further than ``reach`` from ``center`` only; −1: all of them
+    center: float = 0.0
+    reach: float = -1.0
 
     def cells(self, values: Array) -> NDArray[np.bool_]:
         """Mark the wrong ones among the column's values."""
-        return values == self.code if self.kind == "missing code" else np.ones(len(values), dtype=np.bool_)
+        code = self.kind == "missing code"
+        marked: NDArray[np.bool_] = values == self.code if code else np.abs(values - self.center) > self.reach
+        return marked
 
 
 def suspect_columns(
@@ -127,7 +132,7 @@ def _unit(
     spread = _spread(values)
     ratio = spread / float(context.scale[column])
     if not ratio > 0 or abs(np.log(ratio)) < np.log(HETEROGENEOUS):
-        return []
+        return _unit_of_some(column, values, context)
     own = _spread(trusted) if len(trusted) >= 5 else 0.0
     if own > 0 and abs(np.log(spread / own)) < 0.5 * abs(np.log(ratio)):
         return []  # this agent's verified rows are like that too: it is different, not wrong
@@ -136,6 +141,28 @@ def _unit(
     if not _looks_trusted(column, values / factor, context, preparation):
         return []  # it varies more, but not as a multiple of the right values would
     return [ColumnIssue(column, "unit", 0.99, factor=factor)]
+
+
+def _unit_of_some(column: int, values: Array, context: IssueContext) -> list[ColumnIssue]:
+    """Look for another unit in part of the rows: values far out that, divided by a power of ten, are like the others."""
+    center, scale = float(context.center[column]), float(context.scale[column])
+    out = np.abs(values - center) > FAR * scale
+    far, rest = values[out], np.sort(values[~out])
+    if len(far) < max(2 * FEWEST_CODES, LEAST_SHARE * len(values)) or len(rest) < len(far):
+        return []
+    if np.median(np.abs(far - center)) < 3.0 * FAR * scale:
+        return []  # most of a long tail lies where it begins
+    best, factor = np.inf, 1.0
+    for tens in (-4, -3, -2, -1, 1, 2, 3, 4, 5, 6):
+        undone = np.sort(far / 10.0**tens)
+        both = np.concatenate([undone, rest])
+        shares = [np.searchsorted(part, both, side="right") / len(part) for part in (undone, rest)]
+        distance = float(np.abs(shares[0] - shares[1]).max())
+        if distance < best:
+            best, factor = distance, 10.0**tens
+    if best > 0.1 + 1.6 / np.sqrt(len(far)):
+        return []
+    return [ColumnIssue(column, "unit", 0.95, factor=factor, center=center, reach=FAR * scale)]
 
 
 def _looks_trusted(column: int, values: Array, context: IssueContext, preparation: Preparation) -> bool:

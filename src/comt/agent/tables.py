@@ -104,6 +104,7 @@ class TableRows(FileRows):
         types: dict[str, pa.DataType] = {}
         for column in schema:
             if column.name == trusted:
+                types[column.name] = pa.string()  # words of any kind, also where the first rows have none
                 continue
             if is_number(column.type) and not pa.types.is_boolean(column.type):
                 types[column.name] = pa.float64()

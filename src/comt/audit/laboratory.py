@@ -74,12 +74,16 @@ def agents(parts: Sequence[Holder], policy: Policy | None = None) -> list[Agent]
     ]
 
 
-def masked(members: Sequence[Agent], transcript: Transcript | None = None) -> MaskedFederation:
-    """Return a masked federation over agents in this process, every site with a key of its own."""
+def sites(members: Sequence[Agent]) -> list[Site]:
+    """Give every agent a key of its own, and everybody everybody's public key."""
     identities = {agent.name: KeyIdentity(agent.name) for agent in members}
     directory = KnownKeys({name: identity.credential for name, identity in identities.items()})
-    sites = [Site(agent, identities[agent.name], directory) for agent in members]
-    return MaskedFederation(LocalChannel(sites), transcript=transcript)
+    return [Site(agent, identities[agent.name], directory) for agent in members]
+
+
+def masked(members: Sequence[Agent], transcript: Transcript | None = None) -> MaskedFederation:
+    """Return a masked federation over agents in this process."""
+    return MaskedFederation(LocalChannel(sites(members)), transcript=transcript)
 
 
 Attack = Callable[[Sequence[Holder], Callable[[Sequence[Holder]], Federation], Transcript], float]

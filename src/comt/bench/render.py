@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from comt.bench import ablations, published, real_as_printed, render_figures
+from comt.bench.automatic import Automatic
 from comt.bench.render_ablations import ablations as ablation_table
 from comt.bench.render_ablations import orderings
 from comt.bench.render_choice import auto_against_everybody, render_choice
@@ -104,7 +105,8 @@ def _methods(folder: Path, name: str) -> str | None:
         if as_printed is not None:
             in_its_setting = as_printed[as_printed["protocol"] == "paper"]
             parts += ["In the paper's setting, paired over seeds:\n", against_everybody(in_its_setting)]
-    parts += [notes(results), comparison(results), "## Paired over seeds\n", VERDICTS, against_everybody(results)]
+    parts += [notes(results), comparison(results), "## Paired over seeds\n", VERDICTS]
+    parts += [against_everybody(results), against_everybody(results, Automatic.name)]
     return "\n".join(part for part in parts if part)
 
 

@@ -20,6 +20,8 @@ def render_choice(folder: Path, experiment: str = "choice") -> str | None:
     if not path.exists():
         return None
     results = pd.read_csv(path)
+    if not {Automatic.name, *SIMPLE, "clean oracle"} <= set(results["method"]):
+        return None  # a run of single methods has nothing to compare
     means = results.pivot_table(index=CELL, columns="method", values="score", sort=False).dropna()
     header = ["data", "corruption", "size", "trusted rows", "CoMT (auto)", *SIMPLE, "clean oracle", "to the better one"]
     lines = []
@@ -45,8 +47,7 @@ def _sentence(results: pd.DataFrame) -> str:
 
 def auto_against_everybody(results: pd.DataFrame) -> str:
     """Say how automatic choice compares with the simple choices and with the best of all methods, on common seeds."""
-    own = results[results["method"] == Automatic.name]
-    if own.empty:
+    if not {Automatic.name, *SIMPLE} <= set(results["method"]):
         return ""
     scores = results.pivot_table(index=[*CELL, "seed"], columns="method", values="score")
     scores = scores.dropna(subset=[Automatic.name, *SIMPLE])

@@ -70,7 +70,9 @@ def _bold(value: float | None, best: float) -> str:
 
 
 def against_the_simple_choice(results: pd.DataFrame) -> str:
-    """Say in how many cells tuned CoMT loses to the better of TI-only and Buggy-only."""
+    """Say in how many cells tuned CoMT loses to the better of TI-only and Buggy-only; nothing if one was not run."""
+    if not {"CoMT", "TI-only", "Buggy-only"} <= set(results["method"]):
+        return ""
     pivot = results.pivot_table(index=["data", "corruption", "trusted", "seed"], columns="method", values="score")
     pivot = pivot.dropna(subset=["CoMT", "TI-only", "Buggy-only"])  # the same seeds for all three
     cells = pivot.groupby(level=[0, 1, 2]).mean()

@@ -58,3 +58,21 @@ def fractions(curves: pd.DataFrame, path: Path) -> None:
     axes[0].legend(fontsize=8)
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def reliability(shares: dict[str, tuple[Any, Any]], path: Path) -> None:
+    """Draw the share of wrong rows against the score, one line per group; the diagonal is a probability that is right."""
+    plt = _pyplot()
+    figure, axis = plt.subplots(figsize=(5.2, 4.2), layout="constrained")
+    axis.plot([0, 1], [0, 1], color="0.6", linewidth=1, linestyle="--", label="score = share of wrong rows")
+    middle = np.arange(10) / 10 + 0.05
+    for (name, (share, rows)), marker in zip(shares.items(), "osD", strict=False):
+        enough = rows >= 20
+        axis.plot(middle[enough], share[enough], marker=marker, markersize=5, label=name)
+    axis.axvline(0.8, color="0.8", linewidth=1)
+    axis.annotate("flagged", (0.81, 0.02), color="0.4", fontsize=8)
+    axis.set(xlabel="score", ylabel="share of wrong rows", xlim=(0, 1), ylim=(-0.02, 1.02))
+    axis.legend(fontsize=8, loc="upper left")
+    axis.grid(alpha=0.3)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

@@ -39,6 +39,8 @@ def against_everybody(results: pd.DataFrame, ours: str = "CoMT") -> str:
     lines = []
     for data, part in results.groupby("data", sort=False):
         pivot = part.pivot_table(index=["seed", *CELL], columns="method", values="score")
+        if ours not in pivot:
+            continue
         rivals = [m for m in dict.fromkeys(part["method"]) if m not in (ours, "clean oracle") and m in pivot]
         difference = {rival: (pivot[ours] - pivot[rival]).dropna() for rival in rivals}
         seeds = {rival: values.groupby(level="seed").mean() for rival, values in difference.items()}
@@ -56,6 +58,8 @@ def against_everybody(results: pd.DataFrame, ours: str = "CoMT") -> str:
                     _verdict(by_seed, p),
                 ]
             )
+    if not lines:
+        return ""
     head = ["data", f"{ours} against", "median difference", "cells won / lost by .01", "seeds won", "p", f"{ours} is"]
     return markdown(head, lines)
 

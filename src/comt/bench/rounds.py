@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,10 @@ def _print(training: Path, result: dict[str, Any], masked: bool) -> None:
     events = [json.loads(line) for line in lines]
     seconds = np.array([event["seconds"] for event in events if event["event"] == "round"])
     verdict = "within" if np.median(seconds) <= LIMIT else "beyond"
+    fastest, middle, most = 1000 * np.quantile(seconds, [0.1, 0.5, 0.95])
     print(
         f"{len(result['sites'])} sites, {'under masks' if masked else 'without masks'}: {len(seconds)} rounds, median "
-        f"{1000 * np.median(seconds):.0f} ms, 95 % within {1000 * np.quantile(seconds, 0.95):.0f} ms "
-        f"({verdict} {1000 * LIMIT:.0f} ms); {result['bytes_received'] / 1e6 / len(seconds):.2f} MB received per round."
+        f"{middle:.0f} ms ({verdict} {1000 * LIMIT:.0f} ms), the fastest tenth within {fastest:.0f} ms, 95 % within "
+        f"{most:.0f} ms; {result['bytes_received'] / 1e6 / len(seconds):.2f} MB received per round; "
+        f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."
     )

@@ -46,7 +46,7 @@ def add_parser(commands: Any) -> None:
     masking.add_argument("--out", type=Path, default=RESULTS, help=f"folder for the table (default {RESULTS})")
     masking.set_defaults(run=_masking)
     privacy = experiments.add_parser("privacy", help="what differential privacy costs in accuracy")
-    privacy.add_argument("--seeds", type=int, default=5, help="how many repetitions (default 5)")
+    privacy.add_argument("--seeds", type=int, default=10, help="how many repetitions (default 10)")
     privacy.add_argument("--out", type=Path, default=RESULTS, help=f"folder for table and figure (default {RESULTS})")
     privacy.set_defaults(run=_privacy)
     rounds = experiments.add_parser(

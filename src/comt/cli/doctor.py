@@ -40,13 +40,13 @@ class Problem(Exception):
 def run(options: argparse.Namespace) -> int:
     """Run every check; later ones also where earlier ones failed."""
     from comt.errors import ComtError
-    from comt.federation.flare import kits
+    from comt.federation.flare import hardening
     from comt.federation.flare.extra import need_engine
 
     need_engine()
-    coordinator = kits.is_coordinator(options.kit)
+    coordinator = hardening.is_coordinator(options.kit)
     if not coordinator:
-        kits.site_name(options.kit)  # refuses what is no kit
+        hardening.site_name(options.kit)  # refuses what is no kit
     found: list[dict[str, Any]] = []
     for name, check in _checks(options.kit, coordinator):
         try:
@@ -166,7 +166,7 @@ def _data(kit: Path) -> str:
 
 def _schema(kit: Path) -> str:
     from comt.agent.site_service import open_rows
-    from comt.federation.flare.kits import Description
+    from comt.federation.flare.description import Description
 
     wanted = Description.load(kit).columns
     own = open_rows(_settings(kit)).names
@@ -196,7 +196,7 @@ def _policy(kit: Path) -> str:
 
 
 def _connection(kit: Path) -> str:
-    from comt.federation.flare.kits import Description
+    from comt.federation.flare.description import Description
 
     federation = Description.load(kit)
     where = f"{federation.address}:{federation.port}"
@@ -232,7 +232,7 @@ def _connection(kit: Path) -> str:
 
 
 def _port(kit: Path) -> str:
-    from comt.federation.flare.kits import Description
+    from comt.federation.flare.description import Description
 
     federation = Description.load(kit)
     with socket.socket() as probe:

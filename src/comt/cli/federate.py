@@ -11,9 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-#: fixed weights that suit the embedded data: trying out should not take a search
-EMBEDDED = ["teaching=dual", "lambda_w=100", "lambda_trusted=10", "lambda_alpha=0", "lambda_z=2", "select=none"]
-
 
 def add_parser(commands: Any) -> None:
     """Add the command to the parser."""
@@ -50,7 +47,6 @@ def run(options: argparse.Namespace) -> int:
     n_sites = _number_of_sites(options)
     if not options.files:
         options.task, options.target, options.trusted = "classification", "diagnosis", "verified"
-        options.parameters = options.parameters or EMBEDDED
     elif options.target is None:
         raise InputError("--target is missing; name the column of the files that is to be predicted.")
     parameters = estimator_parameters(options.task, options.parameters)

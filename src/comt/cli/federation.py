@@ -59,10 +59,11 @@ def run_create(options: argparse.Namespace) -> int:
     """Make keys and kits, say what to do with them."""
     from comt.errors import InputError
     from comt.federation.flare import kits
+    from comt.federation.flare.description import Description
 
     if not options.port.isascii() or not options.port.isdigit():
         raise InputError(f"--port {options.port} is not a number; give one from 1 to 65535.")
-    federation = kits.Description(
+    federation = Description(
         options.name,
         options.address,
         int(options.port),
@@ -109,9 +110,10 @@ def run_approve(options: argparse.Namespace) -> int:
 
 def run_start(options: argparse.Namespace) -> int:
     """Run the coordinator in the foreground."""
-    from comt.federation.flare import kits, processes
+    from comt.federation.flare import processes
+    from comt.federation.flare.description import Description
 
-    federation = kits.Description.load(options.federation)
+    federation = Description.load(options.federation)
     print(f"Coordinator of {federation.name}, port {federation.port}; stop it with Ctrl-C.", flush=True)
     return processes.run(options.federation / "coordinator")
 

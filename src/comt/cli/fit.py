@@ -115,6 +115,10 @@ def _reviews(options: argparse.Namespace, earlier: Run) -> dict[str, Reviews]:
             raise InputError(f"{path} is about agent '{review.agent}'; the run has {', '.join(agents)}.")
         if review.run not in ("", earlier.id, *earlier.ancestors):
             raise InputError(f"{path} is about another run ({review.run}); give a review of {options.resume}.")
+        if not review.decisions:
+            raise InputError(
+                f"{path} holds no decision; write accept, reject or correct into the column 'decision' of some rows."
+            )
         known.append(review)
     return of_agents(known)
 

@@ -25,7 +25,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     data = parser.add_argument_group("the data")
     data.add_argument("--target", metavar="COLUMN", help="the column to predict")
-    data.add_argument("--trusted", metavar="COLUMN", help="the column that is true (or 1) in verified rows")
+    data.add_argument("--trusted", metavar="COLUMN", help="the column that is true (1, yes, x) in verified rows")
     data.add_argument(
         "--trusted-file",
         action="append",

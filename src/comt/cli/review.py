@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +32,15 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write a review file, or take one."""
     from comt.errors import InputError
-    from comt.runs import load_run
+    from comt.runs import RUN, load_run
 
     folder: Path = options.folder.resolve()
+    if (folder / RUN).exists() and not (folder.parent / RUN).exists():
+        agents = [source.agent for source in load_run(folder).plan.sources]
+        raise InputError(
+            f"{options.folder} holds the results of {len(agents)} agents ({', '.join(agents)}); give the folder of one, such "
+            f"as {shlex.quote(str(options.folder / agents[0]))}."
+        )
     earlier = load_run(folder.parent)
     source = next((source for source in earlier.plan.sources if source.agent == folder.name), None)
     if source is None:
@@ -57,7 +64,7 @@ def _write(options: argparse.Namespace, folder: Path, earlier: Run, source: Sour
     for name in ("budget", "seed"):
         if not getattr(options, name).isdecimal():
             raise InputError(f"--{name} {getattr(options, name)} is not a whole number; give one, such as 40.")
-    out: Path = options.out or folder / REVIEW
+    out: Path = options.out or options.folder / REVIEW
     if out.exists():
         raise InputError(f"{out} exists already and may hold decisions; move it away, or give another --out.")
     source.check()
@@ -71,8 +78,12 @@ def _write(options: argparse.Namespace, folder: Path, earlier: Run, source: Sour
         f"{out}: {drawn.get('worst', 0)} rows that look worst and {drawn.get('random', 0)} drawn at random. Write accept, "
         "reject or correct into the column 'decision'; to correct, change 'correct target' or the values of the row."
     )
-    print(f"Then: comt fit --resume {options.folder.parent} --reviews {out}")
+    print(_then(options, out))
     return 0
+
+
+def _then(options: argparse.Namespace, out: Path) -> str:
+    return f"Then: comt fit --resume {shlex.quote(str(options.folder.parent))} --reviews {shlex.quote(str(out))}"
 
 
 def _take(options: argparse.Namespace, folder: Path, earlier: Run) -> int:
@@ -96,9 +107,9 @@ def _take(options: argparse.Namespace, folder: Path, earlier: Run) -> int:
             f"{options.file} is about row {min(unknown)}, of which nothing was said; review rows of this run."
         )
     reviews.verdicts(lines, load(folder.parent / MODEL).classes)
-    out: Path = options.out or folder / "review.json"
+    out: Path = options.out or options.folder / "review.json"
     reviews.save(out)
     kinds = [decision.decision for decision in reviews.decisions]
     print(", ".join(f"{kinds.count(kind)} {kind}ed" for kind in ("accept", "reject", "correct")) + f"; kept in {out}.")
-    print(f"Then: comt fit --resume {options.folder.parent} --reviews {out}")
+    print(_then(options, out))
     return 0

@@ -116,9 +116,9 @@ def run_configure(options: argparse.Namespace) -> int:
     from comt.agent.site_config import FILE, SiteConfig
     from comt.agent.site_service import open_rows
     from comt.cli.values import assignments
-    from comt.federation.flare import kits
+    from comt.federation.flare import hardening
 
-    name = kits.site_name(options.kit)
+    name = hardening.site_name(options.kit)
     results = options.results or options.kit / "results"
     config = SiteConfig(
         data=options.data.resolve(),
@@ -133,7 +133,7 @@ def run_configure(options: argparse.Namespace) -> int:
     rows = open_rows(config)
     path = options.kit / "local" / FILE
     config.save(path)
-    kits.harden(options.kit)
+    hardening.harden(options.kit)
     print(f"Site {name}: {rows.n_rows:,} rows, {rows.n_trusted:,} verified ones, {len(rows.names)} feature columns.")
     print(f"Settings: {path}. Check everything with: comt doctor {options.kit}")
     return 0
@@ -142,9 +142,9 @@ def run_configure(options: argparse.Namespace) -> int:
 def run_start(options: argparse.Namespace) -> int:
     """Run the site in the foreground."""
     from comt.agent.site_config import FILE, SiteConfig
-    from comt.federation.flare import kits, processes
+    from comt.federation.flare import hardening, processes
 
-    name = kits.site_name(options.kit)
+    name = hardening.site_name(options.kit)
     config = SiteConfig.load(options.kit / "local" / FILE)
     print(f"Site {name}: answers from {config.data.name}; what leaves is entered in {config.results}.")
     print("Stop it with Ctrl-C.", flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ def summary_of(trained: Trained, out: Path, changes: Changes | None = None) -> d
         "categories": {column.name: len(column.levels) for column in schema.columns if column.kind == "category"},
         "features": len(schema.features),
         "agents": agents,
+        "choice": "" if model.choice_ is None else model.choice_.sentence,
         "rounds": model.n_rounds_,
         "certificate": model.certificate_,
         "tol": model.tol,
@@ -76,10 +78,14 @@ def print_summary(summary: dict[str, Any]) -> None:
         print(f"Note: {note}")
     for agent in summary["agents"]:
         _print_agent(agent)
-    print(
-        f"Trained in {summary['rounds']} rounds to certificate {summary['certificate']:.0e} "
-        f"(solved: at most {summary['tol']:.0e})."
-    )
+    if summary["choice"]:
+        print(f"Trained in {summary['rounds']} rounds (certificate of the fits: {summary['certificate']:.0e}).")
+        print(f"Chosen by the trusted rows: {summary['choice']}")
+    else:
+        print(
+            f"Trained in {summary['rounds']} rounds to certificate {summary['certificate']:.0e} "
+            f"(solved: at most {summary['tol']:.0e})."
+        )
     if summary["held_out"] is not None:
         held = summary["held_out"]
         print(f"On trusted rows left out of training: {held['metric']} {held['score']:.3f} ({held['rows']} rows).")
@@ -89,7 +95,9 @@ def print_summary(summary: dict[str, Any]) -> None:
     print(f"Model: {summary['model']}; report for everybody, without any row: {out / REPORT}")
     print(f"Private to each agent: {out / '<agent>'} with {REPORT}, {ISSUES} (worst rows first) and {LEDGER}")
     first = out / summary["agents"][0]["name"]
-    print(f"Next: open {first / REPORT} in a browser, or write a review to fill in: comt review {first}")
+    print(
+        f"Next: open {first / REPORT} in a browser, or write a review to fill in: comt review {shlex.quote(str(first))}"
+    )
 
 
 def _print_agent(agent: dict[str, Any]) -> None:

@@ -26,13 +26,13 @@ def add_parser(commands: Any) -> None:
         "train",
         help="train over the sites of a federation",
         description="Train one model over the connected sites; run it on the coordinator's machine. Every site gets its "
-        "private issue table, you get the model and aggregate numbers.",
+        "private report and issue table, you get the model and an aggregate report.",
     )
     parser.add_argument("federation", type=Path, metavar="FEDERATION", help="the federation's folder")
     parser.add_argument("--task", metavar="|".join(TASKS), help="what to train (not needed with --resume)")
     parser.add_argument(
         "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", dest="parameters",
-        help="parameters of CoMTRegressor or CoMTClassifier, such as lambda_trusted=100 solver=newton",
+        help="parameters of CoMTRegressor or CoMTClassifier (default: the trusted rows choose), such as lambda_trusted=100",
     )  # fmt: skip
     parser.add_argument(
         "--min-sites", metavar="K", help="end the training if fewer sites take part (default: all but one)"
@@ -116,8 +116,7 @@ def estimator_parameters(task: str | None, given: list[str]) -> dict[str, Any]:
 
     if task not in TASKS:
         raise InputError(f"--task {task or 'is missing'}; choose {' or '.join(TASKS)}.")
-    # sites whose policies are protective answer these; the automatic choice asks agent by agent, which they refuse
-    estimator = (CoMTRegressor if task == "regression" else CoMTClassifier)(teaching="dual", select=None)
+    estimator = (CoMTRegressor if task == "regression" else CoMTClassifier)()
     known = sorted(estimator.get_params())
     for name, value in assignments("--set", given).items():
         if name not in known:
@@ -198,6 +197,7 @@ def _told(event: dict[str, Any]) -> str:
 
 def finish(result: dict[str, Any], folder: Path, out: Path, *, as_json: bool) -> int:
     """Copy model and report, and say what came out."""
+    from comt.cli.train_report import REPORT, write_report
     from comt.errors import FederationError
 
     if not result["done"]:
@@ -205,6 +205,7 @@ def finish(result: dict[str, Any], folder: Path, out: Path, *, as_json: bool) ->
     out.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(folder / "model.json", out / "model.json")
     shutil.copyfile(folder / "result.json", out / "report.json")
+    write_report(folder, result, out)
     if as_json:
         print(json.dumps({**result, "training": folder.name, "out": str(out), "model": str(out / "model.json")}))
         return 0
@@ -215,7 +216,9 @@ def finish(result: dict[str, Any], folder: Path, out: Path, *, as_json: bool) ->
     for site, reason in sorted(result["left"].items()):
         print(f"Without site {site}: it {reason}.")
     for site, reason in sorted(result["not_informed"].items()):
-        print(f"Site {site} is in the model, but got no issue table: it {reason}.")
-    print(f"Model: {out / 'model.json'}; numbers of the training: {out / 'report.json'}.")
-    print("Every site finds what looks wrong in its rows in its own results folder.")
+        print(f"Site {site} is in the model, but got no results: it {reason}.")
+    if result.get("choice"):
+        print(result["choice"]["said"])
+    print(f"Model: {out / 'model.json'}; report: {out / REPORT} (its numbers: {out / 'report.json'}).")
+    print("Every site finds what looks wrong in its rows in its own results folder, report.html and issues.csv.")
     return 0

@@ -11,6 +11,7 @@ import hashlib
 import os
 import struct
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,10 @@ class Attempt:
 
 
 class Journal:
-    """The totals of one training, on disk before anybody uses them.
+    """The totals of one training, written before anybody uses them.
+
+    They outlive this process at once. That they outlive a power cut is seen to while the next round is under way: it
+    costs the last round at most, which is asked for again.
 
     Parameters
     ----------
@@ -53,6 +57,8 @@ class Journal:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
+        self._disk = ThreadPoolExecutor(1, "journal")
+        self._flushed: Future[None] | None = None
         self.attempt: Attempt | None = None
         if path is not None and path.exists():
             self._load(path)
@@ -91,7 +97,7 @@ class Journal:
         return known
 
     def record(self, query: Query, totals: Totals, refused: Mapping[str, str] | None = None) -> None:
-        """Keep the totals of one exchange, or who refused it; on return they are on disk."""
+        """Keep the totals of one exchange, or who refused it; on return they outlive this process."""
         self._write(Round(messages.fingerprint(query), dict(totals), dict(refused or {})))
 
     def _write(self, done: Round) -> None:
@@ -104,14 +110,20 @@ class Journal:
         if self._path is None:
             return
         body = wire.pack(content)
-        with open(self._path, "ab", opener=_private) as file:
-            file.write(_HEAD.pack(len(body), hashlib.sha256(body).digest()) + body)
-            file.flush()
-            os.fsync(file.fileno())
+        if self._flushed is not None:
+            self._flushed.result()
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        record = _HEAD.pack(len(body), hashlib.sha256(body).digest()) + body
+        while record:
+            record = record[os.write(file, record) :]
+        self._flushed = self._disk.submit(_flush, file)
 
 
-def _private(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)
+def _flush(file: int) -> None:
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _records(data: bytes) -> Iterator[tuple[dict[str, Any], int]]:

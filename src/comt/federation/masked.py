@@ -19,7 +19,7 @@ from comt.errors import ComtError, DropoutError, EquivocationError, GateError, I
 from comt.federation.channel import Channel
 from comt.federation.transcript import Transcript
 from comt.masking import seeds, shamir
-from comt.masking.fixed_point import COARSER, SCALES, Words, add, layout_of, subtract
+from comt.masking.fixed_point import COARSER, SCALES, Words, accumulate, layout_of
 from comt.masking.messages import (
     MESSAGES,
     Advert,
@@ -141,8 +141,7 @@ class MaskedFederation:
         survivors = tuple(replies)
         seeds_found = self._unmask(epoch, ask, survivors, replies)
         total = np.zeros((2, layout.length), dtype=np.uint64)
-        for reply in replies.values():
-            add(total, reply.words)
+        accumulate(total, ((reply.words, 1) for reply in replies.values()))
         context = round_context(epoch.digest, wire.pack(ask))
         self._remove_masks(total, context, survivors, seeds_found)
         totals = layout.decode(total)
@@ -177,13 +176,11 @@ class MaskedFederation:
     def _remove_masks(
         total: Words, context: bytes, survivors: tuple[str, ...], found: Mapping[tuple[str, str], bytes]
     ) -> None:
-        length = total.shape[1]
-        for site in survivors:
-            subtract(total, seeds.mask(seeds.derive(found[site, site], b"self", context), length))
+        keys = [(seeds.derive(found[site, site], b"self", context), -1) for site in survivors]
         for (silent, site), seed in found.items():
             if silent != site:  # the survivor had added the mask if its name comes first
-                undo = subtract if site < silent else add
-                undo(total, seeds.mask(seeds.derive(seed, b"pair", context), length))
+                keys.append((seeds.derive(seed, b"pair", context), -1 if site < silent else 1))
+        accumulate(total, seeds.masks(keys, total.shape[1]))
 
     # Every few dozen rounds: keys.
 

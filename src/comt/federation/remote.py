@@ -17,8 +17,9 @@ from typing import Any
 
 from comt import messages, wire
 from comt.declaration import MIN_COUNT, Declaration, Declare
-from comt.errors import ComtError, FederationError, InputError, ProtocolError, RefusedError, SiteLeftError
+from comt.errors import ComtError, FederationError, ProtocolError, RefusedError, SiteLeftError
 from comt.federation import reasons
+from comt.federation.joined import admitted, in_order, two_labels
 from comt.federation.journal import Journal
 from comt.federation.masked import MaskedFederation
 from comt.federation.transport import Kind, Line, Traffic, Transport
@@ -108,25 +109,24 @@ class RemoteFederation:
         asked = tuple(sorted(self._line.sites if sites is None else sites))
         for site in set(asked) - set(self._line.sites):
             self.left[site] = "is not connected"
-        joined: dict[str, messages.Joined] = {}
         message = messages.Join(
             training=self.training, task=self._task, min_count=self.min_count, seconds=self._join_seconds
         )
-        for site, answer in self._exchange([s for s in asked if s not in self.left], message, messages.Joined).items():
-            reason = reasons.unfit(answer, site, joined, self._columns)
-            if reason:
-                self.left[site] = reason
-            else:
-                joined[site] = answer
-        self._present = tuple(sorted(joined))
-        if joined and self._columns is None:
-            self._columns = joined[self._present[0]].columns
-        self._joined = joined
+        answers = self._exchange([site for site in asked if site not in self.left], message, messages.Joined)
+        self._joined, unfit = admitted(answers, self._columns)
+        self.left.update(unfit)
+        self._present = tuple(self._joined)
+        if self._present and self._columns is None:
+            self._columns = self._joined[self._present[0]].columns
 
     @property
     def by_agent(self) -> bool:
         """Whether all sites present answer questions whose sum shows each of them by itself."""
-        return all(self._joined[site].by_agent for site in self._present)
+        return all(answer.by_agent for answer in self._said())
+
+    def _said(self) -> list[messages.Joined]:
+        """Return what the sites present said when they joined."""
+        return [self._joined[site] for site in self._present]
 
     def begin(self) -> None:
         """Start an attempt with the sites present: agree on labels, and be ready for sums over their tables."""
@@ -134,7 +134,7 @@ class RemoteFederation:
             told = "; ".join(f"site {site} {reason}" for site, reason in sorted(self.left.items()))
             raise FederationError(f"no site takes part ({told or 'none is connected'}); start the sites, then train.")
         assert self._columns is not None
-        self.classes = self._agreed_classes()
+        self.classes = two_labels(self._said()) if self._task == "classification" else ()
         known = self._journal.attempt
         if known is None or known.sites != self._present:
             self._journal.begin(self._present, self.left, self._rounds)
@@ -157,18 +157,12 @@ class RemoteFederation:
         """Return what the sites present said about their tables when they joined, columns in the federation's order."""
         del question  # it was asked with the invitation to join
         assert self._columns is not None
-        place = {name: index for index, name in enumerate(self._columns)}
-        told = [self._joined[site].declaration for site in self._present]
-        return [
-            replace(declaration, columns=tuple(sorted(declaration.columns, key=lambda column: place[column.name])))
-            for declaration in told
-            if declaration is not None
-        ]
+        return in_order(self._said(), self._columns)
 
     @property
     def target(self) -> str:
         """What the first site calls the column that is predicted."""
-        return self._joined[self._present[0]].target
+        return self._said()[0].target
 
     def use_schema(self, schema: Schema) -> None:
         """Tell the sites how columns become features; from here on sums are about these."""
@@ -185,18 +179,6 @@ class RemoteFederation:
     def masked(self) -> bool:
         """Whether sums of the sites present are formed under masks."""
         return len(self._present) >= MASKED_FROM if self._want_masks is None else self._want_masks
-
-    def _agreed_classes(self) -> tuple[Any, ...]:
-        if self._task != "classification":
-            return ()
-        held = {label for site in self._present for label in self._joined[site].labels}
-        labels = sorted(held, key=lambda label: (str(type(label)), label))
-        if len(labels) != 2 or type(labels[0]) is not type(labels[1]):
-            raise InputError(
-                f"the sites hold the labels {labels} where a classification needs two of one kind over all sites; have "
-                "them write their labels alike."
-            )
-        return tuple(labels)
 
     def tell(self, message: messages.Finish) -> dict[str, str]:
         """Tell the sites how it ended; return those that did not take note, and why. They stay in the model."""

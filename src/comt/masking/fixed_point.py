@@ -15,9 +15,10 @@ With the default s = 64 the step is 5.4e−20 and numbers up to 2^62/K = 4.6e18/
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,11 +50,13 @@ class Layout:
             name: _half(shape[-1]) for name, shape in self.shapes.items() if name in SYMMETRIC and len(shape) == 3
         }
         self.sizes = {
-            name: shape[0] * len(self.halves[name]) if name in self.halves else prod(shape)
+            name: shape[0] * len(self.halves[name].there) if name in self.halves else prod(shape)
             for name, shape in shapes.items()
         }
         self.length = sum(self.sizes.values())
         self.scales = {name: scales.get(name, DEFAULT_SCALE) for name in self.shapes}
+        #: by what to multiply, if it is the same for all arrays
+        self.common = 2.0**DEFAULT_SCALE if not scales else None
         self.terms = terms
         wrong = [s for s in self.scales.values() if not SCALES[0] <= s <= SCALES[1]]
         if wrong or terms < 1 or not set(scales) <= set(self.shapes):
@@ -63,16 +66,17 @@ class Layout:
 
     def encode(self, arrays: Mapping[str, Array]) -> Words:
         """Return all arrays as one vector of integers; refuse a number that could wrap around."""
-        parts = [
-            arrays[name].reshape(shape[0], -1)[:, self.halves[name]].ravel()
-            if name in self.halves
-            else arrays[name].ravel()
-            for name, shape in self.shapes.items()
-        ]
-        values = np.concatenate(parts) if parts else np.empty(0)
+        values = np.empty(self.length)
+        for name, part in self._split(values):
+            if name in self.halves:
+                matrices = arrays[name].reshape(self.shapes[name][0], -1)
+                for matrix, half in zip(matrices, part.reshape(len(matrices), -1), strict=True):
+                    matrix.take(self.halves[name].there, out=half, mode="clip")  # "raise" would copy once more
+            else:
+                part[:] = arrays[name].ravel()
         with np.errstate(over="ignore"):  # what overflows is refused below
-            if len(set(self.scales.values())) == 1:
-                np.ldexp(values, next(iter(self.scales.values())), out=values)
+            if self.common is not None:
+                values *= self.common
             else:
                 for name, part in self._split(values):
                     np.ldexp(part, self.scales[name], out=part)
@@ -94,18 +98,14 @@ class Layout:
         values = _numbers(words)
         arrays: dict[str, Array] = {}
         for name, part in self._split(values):
-            if part.size and not np.abs(part).max() < _LIMIT:
+            if part.size and not max(part.max(), -part.min()) < _LIMIT:
                 raise ProtocolError(
                     f"the sum of '{name}' is out of range, so a site did not send what it should; train without that site."
                 )
             np.ldexp(part, -self.scales[name], out=part)
             shape = self.shapes[name]
             if name in self.halves:
-                full = np.empty((shape[0], shape[1] * shape[2]))
-                half = part.reshape(shape[0], -1)
-                full[:, self.halves[name]] = half
-                full[:, self.halves[name] % shape[1] * shape[1] + self.halves[name] // shape[1]] = half
-                part = full
+                part = part.reshape(shape[0], -1).take(self.halves[name].back, axis=1)
             arrays[name] = part.reshape(shape)
         return arrays
 
@@ -126,10 +126,19 @@ def _layout(shapes: tuple[tuple[str, tuple[int, ...]], ...], scales: tuple[tuple
     return Layout(dict(shapes), dict(scales), terms)
 
 
+class Half(NamedTuple):
+    """Where the upper half of a square matrix lies in its flat form, and where in the half each of its entries lies."""
+
+    there: NDArray[np.intp]
+    back: NDArray[np.intp]
+
+
 @cache
-def _half(width: int) -> NDArray[np.intp]:
-    """Return where the upper half of a square matrix lies in its flat form."""
-    return np.flatnonzero(np.triu(np.ones((width, width), dtype=bool)))
+def _half(width: int) -> Half:
+    there = np.flatnonzero(np.triu(np.ones((width, width), dtype=bool)))
+    back = np.empty((width, width), dtype=np.intp)
+    back.flat[there] = back.T.flat[there] = np.arange(len(there))
+    return Half(there, back.ravel())
 
 
 def _words(scaled: Array) -> Words:
@@ -147,27 +156,34 @@ def _words(scaled: Array) -> Words:
     signed = words.view(np.int64)
     signed[0] = low
     signed[1] = high
-    signed[1] -= low < 0.0
+    signed[1] += signed[0] >> 63  # a negative low word has borrowed
     return words
 
 
 def _numbers(words: Words) -> Array:
     low, high = words[0].view(np.int64), words[1].view(np.int64)
     # the low word counts as signed, with its carry in the high one: then nothing cancels between the two
-    numbers: Array = low + (high + (low < 0)) * _WORD
+    numbers: Array = low + (high - (low >> 63)) * _WORD
     return numbers
 
 
-def add(total: Words, words: Words) -> None:
-    """Add in place, modulo 2^128."""
-    np.add(total[0], words[0], out=total[0])
-    np.add(total[1], words[1], out=total[1])
-    total[1] += total[0] < words[0]
+def accumulate(total: Words, terms: Iterable[tuple[Words, int]]) -> None:
+    """Add (sign 1) and subtract (sign −1) many vectors in place, modulo 2^128.
 
-
-def subtract(total: Words, words: Words) -> None:
-    """Subtract in place, modulo 2^128."""
-    borrow = total[0] < words[0]
-    np.subtract(total[0], words[0], out=total[0])
-    np.subtract(total[1], words[1], out=total[1])
-    total[1] -= borrow
+    Carries from the low to the high words are counted and added once, at the end. A term is used up before the next one is
+    asked for, so that all may come in the same buffer.
+    """
+    low = total[0]
+    over = np.empty(low.shape, dtype=bool)
+    carries = np.zeros(low.shape, dtype=np.int16)  # enough for 32,767 terms
+    for words, sign in terms:
+        if sign > 0:
+            np.add(total, words, out=total)
+            np.less(low, words[0], out=over)
+            np.add(carries, over, out=carries)
+        else:
+            np.less(low, words[0], out=over)
+            np.subtract(total, words, out=total)
+            np.subtract(carries, over.view(np.int8), out=carries)
+    high = total[1].view(np.int64)
+    np.add(high, carries, out=high)

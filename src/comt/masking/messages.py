@@ -47,7 +47,10 @@ class Terms:
     min_trusted_rows: int = 0  # COLUMNS: as many as there are columns
     min_participants: int = 3
     allow_leavers: bool = True
+    max_close: int = -1  # ANY
 
+    #: any number
+    ANY: ClassVar[int] = -1
     #: stands for the number of columns
     COLUMNS: ClassVar[int] = -1
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -44,9 +45,16 @@ def stream(key: bytes, length: int) -> bytes:
 _zeros = lru_cache(maxsize=4)(bytes)
 
 
-def mask(key: bytes, length: int) -> Words:
-    """Return a mask: uniform 128-bit integers that repeat under no other key."""
-    return np.frombuffer(stream(key, 16 * length), dtype="<u8").reshape(2, length)
+def masks(keys: Iterable[tuple[bytes, int]], length: int) -> Iterator[tuple[Words, int]]:
+    """Yield a mask for every key, with its sign: uniform 128-bit integers that repeat under no other key.
+
+    All come in the same memory, one after the other: fresh memory for each would take as long as the cipher.
+    """
+    words = np.empty((2, length), dtype="<u8")
+    content, zeros = words.reshape(-1).view(np.uint8).data, _zeros(16 * length)
+    for key, sign in keys:
+        Cipher(algorithms.ChaCha20(key, bytes(16)), None).encryptor().update_into(zeros, content)
+        yield words, sign
 
 
 def commitment(seed: bytes) -> bytes:

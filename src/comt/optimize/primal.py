@@ -29,6 +29,8 @@ from comt.problem import (
 SHIFTS = 10.0 ** np.array([-7.0, -6.0, -5.0, -4.0, -3.0, -2.5, -2.0, -1.5, -1.0, -0.5, 0.0, 1.0, 3.0, 6.0])
 #: eigenvalues below this share of the largest are raised to it
 FLAT = 1e-12
+#: relative size of the step that is no longer taken
+SETTLE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,12 @@ class Descent:
     values: list[float] = field(default_factory=list)
 
 
-def solve(problem: TeachingProblem, start: Array, *, tol: float = 1e-8, max_rounds: int = 200) -> Asking[Descent]:
+def solve(
+    problem: TeachingProblem, start: Array, *, tol: float = 1e-8, settle: float = SETTLE, max_rounds: int = 200
+) -> Asking[Descent]:
     """Find the minimum that is reached downhill from ``start``; every yield is one exchange."""
     if not problem.loss.piecewise_quadratic:
-        return (yield from newton(problem, start, tol=tol, max_rounds=max_rounds))
+        return (yield from newton(problem, start, tol=tol, settle=settle, max_rounds=max_rounds))
     (sums,) = yield Points.one(start, start)
     theta, values = start, [direct_value(problem, start, sums)]
     for _ in range(max_rounds):
@@ -69,19 +73,22 @@ def solve(problem: TeachingProblem, start: Array, *, tol: float = 1e-8, max_roun
     return _ended(problem, theta, sums, values)
 
 
-def newton(problem: TeachingProblem, start: Array, *, tol: float = 1e-8, max_rounds: int = 200) -> Asking[Descent]:
+def newton(
+    problem: TeachingProblem, start: Array, *, tol: float = 1e-8, settle: float = SETTLE, max_rounds: int = 200
+) -> Asking[Descent]:
     """Newton's method; where its step does not descend, the lowest point on a path of shorter steps.
 
-    The path is −(H + μI)⁻¹g for shifts μ that make H positive, all in one exchange.
+    The path is −(H + μI)⁻¹g for shifts μ that make H positive, all in one exchange. It ends where the certificate is at
+    most ``tol`` and the next step would move θ by less than ``settle``.
     """
     theta = start
     (sums,) = yield Points.one(theta, theta)
     value, gradient = direct_value(problem, theta, sums), direct_gradient(problem, theta, sums)
     values = [value]
     for _ in range(max_rounds):
-        system = _Shifted(direct_hessian(problem, theta, sums), gradient)
+        system = Shifted(direct_hessian(problem, theta, sums), gradient)
         step = system.step(0.0)
-        settled = np.linalg.norm(step) <= 1e-10 * (1.0 + np.linalg.norm(theta))
+        settled = np.linalg.norm(step) <= settle * (1.0 + np.linalg.norm(theta))
         if settled and direct_certificate(problem, theta, sums) <= tol:
             break
         if system.convex:
@@ -109,7 +116,7 @@ def newton(problem: TeachingProblem, start: Array, *, tol: float = 1e-8, max_rou
     return _ended(problem, theta, sums, values)
 
 
-class _Shifted:
+class Shifted:
     """Steps −(H + μI)⁻¹g for any shift μ, from one decomposition of H."""
 
     def __init__(self, hessian: Array, gradient: Array) -> None:

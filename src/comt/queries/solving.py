@@ -252,6 +252,19 @@ class ResidualScale(ModelQuery):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Recursion:
+    """What an agent needs in order to check a step: the constants of the recursion, and the sums of the round before."""
+
+    lambda_trusted: float
+    rho: float  # of round 0
+    gamma: float
+    sharing: bool
+    n_agents: int
+    #: see ``comt.optimize.algorithm1.NEEDED``; none in round 0
+    totals: dict[str, Array]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProximalStep(ModelQuery):
     """One agent step of Algorithm 1: minimise over own (α, β) with the others' contribution broadcast as ``shift``.
 
@@ -269,6 +282,8 @@ class ProximalStep(ModelQuery):
     sigma: float
     damping: float
     theta: Array  # (p,): where the trusted sums are wanted
+    #: None: it cannot be checked; protective policies then refuse
+    recursion: Recursion | None = None
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """τ_k, the agent's terms of the objective, and the trusted sums at θ."""

@@ -28,6 +28,7 @@ from comt.messages import Finish, Task
 from comt.model_file import TaughtModel, filled
 from comt.queries import ResidualScale
 from comt.schema import Schema
+from comt.server.auto.choice import Choice
 from comt.server.schema import agree_on_schema
 from comt.server.training import Training, train
 from comt.settings import check_settings
@@ -236,7 +237,18 @@ def report(outcome: Outcome) -> dict[str, Any]:
         "seconds": outcome.seconds,
         "bytes_sent": federation.traffic.sent,
         "bytes_received": federation.traffic.received,
+        "choice": None if training.choice is None else _told(training.choice),
     }
+
+
+def _told(choice: Choice) -> dict[str, Any]:
+    """Return what was chosen, in words and shares; scores that are no number become nothing."""
+    lines = [
+        {"candidate": line.candidate, "share": line.share, "loss": line.loss}
+        for line in choice.lines
+        if np.isfinite(line.loss)
+    ]
+    return {"said": choice.sentence, "lines": lines}
 
 
 def _plain(value: Any) -> Any:

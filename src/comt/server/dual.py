@@ -59,23 +59,33 @@ def attempt(
     *,
     tol: float,
     max_rounds: int,
+    max_exchanges: int | None = None,
     n_folds: int = 0,
     thin: int = 1,
+    settle: float = 1e-9,
     watch: Watch | None = None,
     strict: bool = False,
 ) -> list[Solution | ConvergenceError]:
     """Solve all tasks together, with the error in the place of a solution where there is none (raised if ``strict``).
 
     ``thin`` looks at every thin-th row only; sums over them are scaled up, so the weights of the objective keep their
-    meaning.
+    meaning. ``settle`` is the (relative) step below which a smooth problem counts as solved;
+    what is not solved after ``max_exchanges`` is given up.
     """
     histories: list[list[dict[str, float]]] = [[] for _ in tasks]
     running: dict[int, Asking[Solution]] = {
-        i: _solver(task, tol, max_rounds, histories[i]) for i, task in enumerate(tasks)
+        i: _solver(task, tol, settle, max_rounds, histories[i]) for i, task in enumerate(tasks)
     }
     asked: dict[int, Points] = {index: next(solver) for index, solver in running.items()}
     solved: dict[int, Solution | ConvergenceError] = {}
+    exchanges = 0
     while asked:
+        if exchanges == max_exchanges:
+            given_up = ConvergenceError(
+                f"no solution within {exchanges} exchanges; raise lambda_w.", certificate=np.nan
+            )
+            return [solved.get(index, given_up) for index in range(len(tasks))]
+        exchanges += 1
         order = sorted(asked)
         owner = np.concatenate([np.full(len(asked[i].r), i) for i in order])
         answers = _exchange(federation, preparation, tasks, asked, order, owner, n_folds, thin)
@@ -136,11 +146,15 @@ def scaled(sums: Sums, factor: float) -> Sums:
     )
 
 
-def _solver(task: Task, tol: float, max_rounds: int, history: list[dict[str, float]]) -> Asking[Solution]:
+def _solver(
+    task: Task, tol: float, settle: float, max_rounds: int, history: list[dict[str, float]]
+) -> Asking[Solution]:
     problem = task.problem
     if problem.loss.piecewise_quadratic:
         return frozen.solve(problem, task.start_r, tol=tol, max_rounds=max_rounds, history=history)
-    return saddle.solve(problem, task.start_r, task.start_theta, tol=tol, max_rounds=max_rounds, history=history)
+    return saddle.solve(
+        problem, task.start_r, task.start_theta, tol=tol, settle=settle, max_rounds=max_rounds, history=history
+    )
 
 
 def _exchange(

@@ -3,8 +3,8 @@
     λ_w/n,   λ_trusted·m/λ_w (dual) or λ_trusted·m/n (direct: there trusted and buggy rows compete for θ itself),
     λ_α/median |residual|,   2λ_Z/‖r‖²,   the fraction ϱ of rows
 
-λ_w and λ_trusted are tried in all combinations; λ_α, λ_Z and ϱ one at a time on top of them. λ_trusted = 0 (buggy only)
-and λ_trusted → ∞ (trusted only) are always among the candidates unless λ_trusted is given as a number.
+λ_w and λ_trusted are tried in all combinations; λ_α, λ_Z and ϱ one at a time on top of them, at all but the largest λ_w.
+λ_trusted = 0 (buggy only) and λ_trusted → ∞ (trusted only) are always candidates unless λ_trusted is given as a number.
 """
 
 from __future__ import annotations
@@ -102,6 +102,7 @@ def candidates(wanted: Wanted, sizes: Sizes) -> list[Candidate]:
     grids = wanted.grids
     ridges = [wanted.lambda_w] if wanted.lambda_w is not None else [g * max(sizes.rows, 1.0) for g in grids.ridge]
     found: list[Candidate] = []
+    extended = ridges[: max(len(ridges) - 1, 1)]
     for ridge in ridges:
         unit = (ridge if wanted.teaching == "dual" else max(sizes.rows, 1.0)) / max(sizes.trusted_rows, 1.0)
         if wanted.lambda_trusted is not None:
@@ -111,7 +112,7 @@ def candidates(wanted: Wanted, sizes: Sizes) -> list[Candidate]:
             trusts.append(("trusted only", grids.trusted_only * unit))
         for kind, trust in trusts:
             for position, (alpha, price, fraction) in enumerate(_variants(wanted, sizes)):
-                if position > 0 and kind != "plain":
+                if position > 0 and (kind != "plain" or ridge not in extended):
                     break  # the simple choices stay simple; and rows chosen without trust may be those that agree in error
                 problem = TeachingProblem(wanted.loss_name, ridge, trust, alpha, price, wanted.intercept)
                 found.append(Candidate("extended" if position > 0 else kind, problem, fraction))

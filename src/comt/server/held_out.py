@@ -19,8 +19,8 @@ from comt.server.selection import thresholds
 
 #: a candidate whose buggy loss is this many times that of predicting nothing (and of the plain fit) is a catastrophe
 CATASTROPHE = 5.0
-#: turns of choosing rows in the search: most of the way, and enough to compare
-SEARCH_TURNS = 4
+#: certificate, and relative size of the next step, that are enough to compare candidates; that step squares them
+SEARCH_TOL, SEARCH_SETTLE = 1e-5, 3e-3
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,10 @@ class Folds:
     occupied: tuple[int, ...]
 
 
+#: (r, θ) of every candidate without every fold
+Models = dict[tuple[Candidate, int], tuple[Array, Array]]
+
+
 @dataclass(frozen=True)
 class Search:
     """Everything that scoring candidates needs besides them."""
@@ -50,41 +54,41 @@ class Search:
     teaching: Teaching
     folds: Folds
     start: Array  # a plain fit of the buggy rows
-    tol: float
     max_rounds: int
     weights: Array | None = None  # of agents, for direct teaching
 
-    def scores(self, candidates: Sequence[Candidate], thin: int) -> list[Scored]:
-        """Return held-out losses of all candidates, on every thin-th buggy row."""
+    def scores(
+        self, candidates: Sequence[Candidate], thin: int, known: Models | None = None
+    ) -> tuple[list[Scored], Models]:
+        """Return held-out losses of all candidates, on every thin-th buggy row, and the models; ``known`` ones are starts."""
         fit = self._fit_dual if self.teaching == "dual" else self._fit_direct
         # what does not look at the trusted rows is the same in every fold
-        fits = list(
-            dict.fromkeys(
-                (candidate, fold if candidate.problem.lambda_trusted > 0 else -1)
-                for candidate in candidates
-                for fold in self.folds.occupied
-            )
-        )
-        models = dict(zip(fits, fit(fits, thin), strict=True))
+        fits = list(dict.fromkeys((c, self._fold(c, fold)) for c in candidates for fold in self.folds.occupied))
+        models = fit(fits, thin, known or {})
         width = self.preparation.width
         thetas = np.zeros((len(candidates), len(self.folds.occupied), width))
         excluded = [""] * len(candidates)
         for row, candidate in enumerate(candidates):
             for column, fold in enumerate(self.folds.occupied):
-                model = models[candidate, fold if candidate.problem.lambda_trusted > 0 else -1]
+                model = models.get((candidate, self._fold(candidate, fold)))
                 if model is None:
                     excluded[row] = "no solution"
                 else:
-                    thetas[row, column] = model
+                    thetas[row, column] = model[1]
         for row in np.flatnonzero(self._catastrophes(candidates, thetas, thin)).tolist():
             excluded[row] = "absurd on buggy rows"
         mean, error = self._held_out(candidates, thetas)
-        return [
+        scored = [
             Scored(candidate, float(loss), float(spread), why)
             if why != "no solution"
             else Scored(candidate, np.inf, np.inf, why)
             for candidate, loss, spread, why in zip(candidates, mean, error, excluded, strict=True)
         ]
+        return scored, models
+
+    @staticmethod
+    def _fold(candidate: Candidate, fold: int) -> int:
+        return fold if candidate.problem.lambda_trusted > 0 else -1
 
     def _held_out(self, candidates: Sequence[Candidate], thetas: Array) -> tuple[Array, Array]:
         """Return mean loss and its standard error over the trusted rows, each scored by models that have not seen it."""
@@ -129,31 +133,39 @@ class Search:
         absurd: NDArray[np.bool_] = np.median(value[2:].reshape(thetas.shape[:2]), axis=1) > limit
         return absurd
 
-    def _fit_dual(self, fits: Sequence[tuple[Candidate, int]], thin: int) -> list[Array | None]:
+    def _fit_dual(self, fits: Sequence[tuple[Candidate, int]], thin: int, known: Models) -> Models:
         """Solve all (candidate, fold); fractions keep the smallest losses under the solution with all rows, and refit."""
+        plain = (self.start, self.start)
         whole = list(dict.fromkeys((replace(candidate, fraction=1.0), fold) for candidate, fold in fits))
-        tasks = [dual.Task(c.problem, self.start, self.start, held_out=fold) for c, fold in whole]
-        base = dict(zip(whole, self._attempt(tasks, thin), strict=True))
-        solutions = [base[replace(candidate, fraction=1.0), fold] for candidate, fold in fits]
-        models: list[Array | None] = [None if s is None else s.theta for s in solutions]
-        some = [(i, s) for i, s in enumerate(solutions) if s is not None and fits[i][0].fraction < 1.0]
+        tasks = [dual.Task(fit[0].problem, *known.get(fit, plain), held_out=fit[1]) for fit in whole]
+        models: Models = {
+            fit: (solved.r, solved.theta)
+            for fit, solved in zip(whole, self._attempt(tasks, thin), strict=True)
+            if solved is not None
+        }
+        some = [
+            (fit, models[base])
+            for fit in fits
+            if fit[0].fraction < 1.0 and (base := (replace(fit[0], fraction=1.0), fit[1])) in models
+        ]
         if some:
             cuts = thresholds(
                 self.federation,
                 self.preparation,
                 fits[0][0].problem,
                 "loss",
-                np.stack([s.theta for _, s in some]),
-                np.array([fits[i][0].fraction for i, _ in some]),
-                some[0][1].sums.rows,
+                np.stack([theta for _, (_, theta) in some]),
+                np.array([candidate.fraction for (candidate, _), _ in some]),
+                exact=thin == 1,
                 thin=thin,
             )
             refits = [
-                dual.Task(fits[i][0].problem, s.r, s.theta, s.theta, float(cut), fits[i][1])
-                for (i, s), cut in zip(some, cuts, strict=True)
+                dual.Task(fit[0].problem, *known.get(fit, start), start[1], float(cut), fit[1])
+                for (fit, start), cut in zip(some, cuts, strict=True)
             ]
-            for (i, _), refitted in zip(some, self._attempt(refits, thin), strict=True):
-                models[i] = None if refitted is None else refitted.theta
+            for (fit, _), solved in zip(some, self._attempt(refits, thin), strict=True):
+                if solved is not None:
+                    models[fit] = (solved.r, solved.theta)
         return models
 
     def _attempt(self, tasks: Sequence[dual.Task], thin: int) -> list[Solution | None]:
@@ -161,51 +173,47 @@ class Search:
             self.federation,
             self.preparation,
             tasks,
-            tol=self.tol,
+            tol=SEARCH_TOL,
+            settle=SEARCH_SETTLE,
             max_rounds=self.max_rounds,
+            max_exchanges=self.max_rounds,
             n_folds=self.folds.n_folds,
             thin=thin,
         )
         return [outcome if isinstance(outcome, Solution) else None for outcome in outcomes]
 
-    def _fit_direct(self, fits: Sequence[tuple[Candidate, int]], thin: int) -> list[Array | None]:
+    def _fit_direct(self, fits: Sequence[tuple[Candidate, int]], thin: int, known: Models) -> Models:
         """Solve all (candidate, fold) from the plain fit and from a fit of the trusted rows; the lower objective counts.
 
-        Without repairs and with all rows the problem is convex, and one start is enough.
+        With all rows one start is enough: the problem is convex, or nearly so where repairs are small.
         """
-        silent = np.zeros(len(self.federation.agents))
-        folds = sorted({fold for _, fold in fits})
+        fresh = sorted({fold for candidate, fold in fits if (candidate, fold) not in known})
         problem = fits[0][0].problem
         trusted = replace(problem, lambda_w=1.0, lambda_trusted=1.0, lambda_alpha=0.0, lambda_z=np.inf)
+        silent = np.zeros(len(self.federation.agents))
         alone = self._descend(
-            [direct.DirectTask(trusted, self.start, weights=silent, held_out=fold) for fold in folds], thin
+            [direct.DirectTask(trusted, self.start, weights=silent, held_out=fold) for fold in fresh], thin
         )
-        from_trusted = {fold: solution.theta for fold, solution in zip(folds, alone, strict=True)}
+        from_trusted = {fold: solution.theta for fold, solution in zip(fresh, alone, strict=True)}
         owner, tasks = [], []
-        for index, (candidate, fold) in enumerate(fits):
-            convex = candidate.fraction == 1.0 and not np.isfinite(candidate.problem.lambda_z)
-            for start in (self.start,) if convex else (self.start, from_trusted[fold]):
-                owner.append(index)
+        for candidate, fold in fits:
+            if (candidate, fold) in known:
+                starts = [known[candidate, fold][1]]
+            else:
+                starts = [self.start] if candidate.fraction == 1.0 else [self.start, from_trusted[fold]]
+            for start in starts:
+                owner.append((candidate, fold))
                 tasks.append(
                     direct.DirectTask(
                         candidate.problem, start, fraction=candidate.fraction, weights=self.weights, held_out=fold
                     )
                 )
-        best: list[direct.DirectSolution | None] = [None] * len(fits)
-        for index, solution in zip(owner, self._descend(tasks, thin), strict=True):
-            rival = best[index]
-            if solution.certificate <= self.tol and (rival is None or solution.value < rival.value):
-                best[index] = solution
-        return [None if solution is None else solution.theta for solution in best]
+        models: Models = {}
+        lowest: dict[tuple[Candidate, int], float] = {}
+        for fit, solution in zip(owner, self._descend(tasks, thin), strict=True):
+            if solution.value < lowest.get(fit, np.inf):
+                models[fit], lowest[fit] = (solution.theta, solution.theta), solution.value
+        return models
 
     def _descend(self, tasks: Sequence[direct.DirectTask], thin: int) -> list[direct.DirectSolution]:
-        return direct.solve(
-            self.federation,
-            self.preparation,
-            tasks,
-            tol=self.tol,
-            max_rounds=self.max_rounds,
-            max_turns=SEARCH_TURNS,
-            n_folds=self.folds.n_folds,
-            thin=thin,
-        )
+        return direct.solve(self.federation, self.preparation, tasks, n_folds=self.folds.n_folds, thin=thin, rough=True)

@@ -1,4 +1,4 @@
-"""What agents are told so that each can judge its own rows: two or three sums over the federation."""
+"""What agents are told so that each can judge its own rows: a few sums over the federation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from comt.issue_context import IssueContext
 from comt.losses import LossName
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.queries import MomentsByAgent, RankCounts, ResidualScale, ScoresByLabel, rank_edges
-from comt.server.label_noise import fit_label_noise
+from comt.queries import MomentsByAgent, RankCounts, ResidualScale, rank_edges
+from comt.server.label_models import label_models
 from comt.server.scaling import center_and_scale
 
 #: wider rows get no moments: a d × d sum would be larger than what it is good for here
@@ -53,10 +53,8 @@ def gather_context(
     )
     if loss_name == "squared":
         return replace(context, trusted_counts=_trusted_errors(federation, common, theta))
-    scores = federation.sum(ScoresByLabel(**common, agents=agents, theta=theta))
-    noise = fit_label_noise(scores["counts"], scores["trusted"])
-    flips = {name: (float(pair[0]), float(pair[1])) for name, pair in zip(agents, noise.flips, strict=True)}
-    return replace(context, score_slope=noise.slope, score_shift=noise.shift, flips=flips)
+    narrow = preparation.width <= MAX_MOMENTS_WIDTH
+    return replace(context, label_models=label_models(federation, common, theta, refit=narrow))
 
 
 def _trusted_errors(federation: Federation, common: dict[str, Any], theta: Array) -> Array:

@@ -37,34 +37,43 @@ class LabelNoise:
     gain: float = -np.inf
 
 
-def fit_label_noise(counts: Array, trusted: Array) -> LabelNoise:
-    """Return the label noise that explains counts (agents × labels × bins) best; ``trusted`` are labels × bins."""
+def fit_label_noise(counts: Array, trusted: Array, width: int = 0) -> LabelNoise:
+    """Return the label noise that explains counts (agents × labels × bins) best; ``trusted`` are labels × bins.
+
+    That an agent writes most labels the wrong way round is believed if the trusted rows know the model's sign. That all of
+    them do is more easily the fault of a model fitted to a few trusted rows: they have to know it in spite of its ``width``.
+    """
     edges = rank_edges()
     scores = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
     used = (counts.sum(axis=(0, 1)) + trusted.sum(axis=0)) > 0
     counts, trusted, scores = counts[:, :, used], trusted[:, used], scores[used]
     agents = len(counts)
-    most = MOST if _sure_of_the_sign(trusted, scores) else 0.5
+    known = _gain_on_trusted(trusted, scores)
+    some, everybody = (MOST if known > need else 0.5 for need in (LEAST_GAIN, LEAST_GAIN + width))
     price = 0.5 * np.log(counts.sum() + 1.0)
-    found = [_fit(counts, trusted, scores, [list(range(agents))], both, most) for both in (True, False)]
+    found = [_fit(counts, trusted, scores, [list(range(agents))], both, everybody) for both in (True, False)]
     prices = [1.0, 2.0]
     if agents > 1:
         own = [[k] for k in range(agents)]
-        found += [_fit(counts, trusted, scores, own, both, most) for both in (True, False)]
-        prices += [float(agents), 2.0 * agents]
+        for both, cost in ((True, 1.0), (False, 2.0)):
+            noise = _fit(counts, trusted, scores, own, both, some)
+            if some > everybody and bool((noise.flips.min(axis=1) > 0.5).all()):
+                noise = _fit(counts, trusted, scores, own, both, everybody)
+            found.append(noise)
+            prices.append(cost * agents)
     best = int(np.argmax([noise.gain - price * cost for noise, cost in zip(found, prices, strict=True)]))
     return found[best]
 
 
-def _sure_of_the_sign(trusted: Array, scores: Array) -> bool:
-    """Tell whether the trusted rows know the model's sign: only then can most labels of an agent be called wrong."""
+def _gain_on_trusted(trusted: Array, scores: Array) -> float:
+    """Return how much better than a constant the model explains the trusted labels: whether they know its sign."""
     rows, positive = float(trusted.sum()), float(trusted[1].sum())
     if rows == 0:
-        return False
+        return -np.inf
     share = np.clip(positive / rows, 1e-9, 1.0 - 1e-9)
     nothing = positive * np.log(share) + (rows - positive) * np.log1p(-share)
     model = -float(trusted[1] @ np.logaddexp(0.0, -scores) + trusted[0] @ np.logaddexp(0.0, scores))
-    return bool(model - nothing > LEAST_GAIN)
+    return float(model - nothing)
 
 
 def _fit(

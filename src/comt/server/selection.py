@@ -25,6 +25,7 @@ Rule = Literal["alpha", "loss"]
 FRACTIONS = tuple(np.round(np.arange(0.1, 1.01, 0.1), 2).tolist())
 _FIRST_EDGES = 2.0 ** np.arange(-60.0, 60.25, 0.25)
 _EDGES = 512
+_AWAY = np.geomspace(1e-8, 0.5, 256)
 
 
 @dataclass(frozen=True)
@@ -56,20 +57,21 @@ def thresholds(
     rule: Rule,
     models: Array,
     fractions: Array,
-    n_rows: float | Array,
     *,
+    near: Array | None = None,
+    exact: bool = True,
     weights: Array | None = None,
     thin: int = 1,
 ) -> Array:
     """Return, per model, the threshold that keeps the given fraction of all buggy rows (ties are kept together).
 
-    A federated quantile: histograms of the row scores, refined until the count is met. With ``weights`` (models ×
-    agents, at most 1) rows count as much as their agent does, and so they do in ``n_rows``.
+    A federated quantile: histograms of the row scores, refined until the count is met, or if not ``exact`` read off the
+    first one. The closer a threshold lies to where it is looked for (``near``), the fewer exchanges it takes. With
+    ``weights`` (models × agents, at most 1) rows count as much as their agent does.
     """
-    below = np.round(n_rows * (fractions if rule == "loss" else 1.0 - fractions))
     found = np.full(len(models), np.inf if rule == "loss" else 0.0)
-    open_ = (fractions < 1.0) & (n_rows > 0)
-    edges = np.tile(_FIRST_EDGES, (len(models), 1))
+    open_ = fractions < 1.0
+    edges = _edges_around(near, len(models))
     for _ in range(8):
         if not open_.any():
             break
@@ -88,19 +90,39 @@ def thresholds(
         )
         counts = federation.sum(query)["counts"]
         for row, index in enumerate(live):
+            total = counts[row].sum()
+            if total == 0:
+                open_[index] = False
+                continue
+            below = np.round(total * (fractions[index] if rule == "loss" else 1.0 - fractions[index]))
             running = counts[row].cumsum()[:-1]  # rows strictly below each edge
-            place = int(np.searchsorted(running, below[index]))
-            place = min(place, len(running) - 1)
-            found[index] = edges[index, place]
+            place = min(int(np.searchsorted(running, below)), len(running) - 1)
+            upper = found[index] = edges[index, place]
             lower = edges[index, place - 1] if place else 0.0
             # less than a row beyond the count: no set of rows comes closer
-            if running[place] - below[index] < 1.0 or np.nextafter(lower, np.inf) >= edges[index, place]:
+            if running[place] - below < 1.0 or np.nextafter(lower, np.inf) >= upper:
+                open_[index] = False
+            elif not exact:
+                inside = max(counts[row, place], 1.0)
+                found[index] = upper - (upper - lower) * min(max(running[place] - below, 0.0) / inside, 1.0)
                 open_[index] = False
             else:
-                edges[index] = np.resize(np.linspace(lower, edges[index, place], _EDGES), edges.shape[1])
-                edges[index, _EDGES:] = edges[index, _EDGES - 1] if edges.shape[1] > _EDGES else 0.0
+                edges[index] = np.resize(np.linspace(lower, upper, _EDGES), edges.shape[1])
+                edges[index, _EDGES:] = edges[index, _EDGES - 1]
                 edges[index].sort()
     return found
+
+
+def _edges_around(near: Array | None, count: int) -> Array:
+    """Return the first grids: powers of two, and (relative) distances of every size from where the threshold may be."""
+    known = np.full(count, np.nan) if near is None else np.where(np.isfinite(near) & (near > 0), near, np.nan)
+    if np.isnan(known).all():
+        edges = np.tile(_FIRST_EDGES, (count, 1))
+    else:
+        around = np.where(np.isnan(known), 1.0, known)[:, None] * np.concatenate([1.0 - _AWAY, 1.0 + _AWAY])
+        edges = np.sort(np.column_stack([np.tile(_FIRST_EDGES, (count, 1)), around]), axis=1)
+    missing = max(_EDGES - edges.shape[1], 0)  # grids of later exchanges need this many places
+    return np.column_stack([edges, np.repeat(edges[:, -1:], missing, axis=1)])
 
 
 def select(
@@ -116,13 +138,13 @@ def select(
     n_folds: int = 0,
 ) -> list[list[Selected]]:
     """Return, for every solved task, the models that the given fractions lead to; all in one batch of exchanges."""
-    problem, n_rows = tasks[0].problem, solutions[0].sums.rows
+    problem = tasks[0].problem
     pairs = [
         (task, solution, fraction) for task, solution in zip(tasks, solutions, strict=True) for fraction in fractions
     ]
     wanted = np.array([fraction for _, _, fraction in pairs])
     base = np.stack([solution.theta if rule == "loss" else solution.r for _, solution, _ in pairs])
-    cuts = thresholds(federation, preparation, problem, rule, base, wanted, n_rows)
+    cuts = thresholds(federation, preparation, problem, rule, base, wanted)
     if rule == "alpha":
         totals = federation.sum(
             SubsetSum(

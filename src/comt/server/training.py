@@ -17,7 +17,7 @@ from comt.problem import Array, TeachingProblem
 from comt.server import admm, dual, newton_cg, selection
 from comt.server.ask import sums_at
 from comt.server.auto import choose
-from comt.server.auto.agents import agent_weights
+from comt.server.auto.agents import ask_moments, moments_of, weigh_agents
 from comt.server.auto.choice import Choice, Line
 from comt.server.direct import teach
 from comt.server.dual import Watch
@@ -105,16 +105,18 @@ def train(
         watched = Pooled(watched)
     if settings.teaching == "auto":
         return _choose(watched, settings, preparation, before)
-    settings, choice = _tuned(watched, settings, preparation)
+    settings, choice, models = _tuned(watched, settings, preparation)
     problem = settings.problem
     if settings.teaching == "direct":
-        return _teach_directly(watched, settings, preparation, before, choice)
+        return _teach_directly(watched, settings, preparation, before, choice, models)
     solver = settings.solver
     if solver == "newton" and preparation.width > MAX_MATRIX_WIDTH:
         solver = "newton-cg"
     limit = settings.max_rounds or _DEFAULT_ROUNDS[solver]
     zero = np.zeros(preparation.width)
     smooth = solver == "newton" and not problem.loss.piecewise_quadratic
+    if start is None and models:
+        start = (np.mean([r for r, _ in models], axis=0), np.mean([theta for _, theta in models], axis=0))
     if start is None and smooth and n_rows >= PART_FROM:
         start = dual.start_on_a_part(federation, preparation, problem, PART)
     start_r, start_theta = start or (zero, zero)
@@ -162,11 +164,13 @@ def train(
     )
 
 
-def _tuned(federation: Federation, settings: Settings, preparation: Preparation) -> tuple[Settings, Choice | None]:
-    """Choose what is left to choose of the objective's parameters by cross-validation on the trusted rows."""
+def _tuned(
+    federation: Federation, settings: Settings, preparation: Preparation
+) -> tuple[Settings, Choice | None, tuple[tuple[Array, Array], ...]]:
+    """Choose what is left to choose by cross-validation on the trusted rows; the chosen models are places to start from."""
     free_fraction = settings.select == "auto" and (settings.teaching == "direct" or bool(settings.automatic))
     if not settings.automatic and not free_fraction:
-        return settings, None
+        return settings, None, ()
     problem = settings.problem
 
     def given(name: str) -> float | None:
@@ -198,19 +202,40 @@ def _tuned(federation: Federation, settings: Settings, preparation: Preparation)
     select_by = settings.select_by
     if free_fraction:
         select, select_by = (None, select_by) if tuned.fraction == 1.0 else (tuned.fraction, "loss")
-    return replace(settings, problem=tuned.problem, automatic=frozenset(), select=select, select_by=select_by), choice
+    settled = replace(settings, problem=tuned.problem, automatic=frozenset(), select=select, select_by=select_by)
+    return settled, choice, tuned.models
 
 
 def _teach_directly(
-    federation: Federation, settings: Settings, preparation: Preparation, before: int, choice: Choice | None
+    federation: Federation,
+    settings: Settings,
+    preparation: Preparation,
+    before: int,
+    choice: Choice | None,
+    models: tuple[tuple[Array, Array], ...],
 ) -> Training:
     """Solve Eq. 1 in the primal; agents that contradict everybody's trusted rows count for less."""
     problem = settings.problem
-    judged = agent_weights(federation, preparation, problem.loss_name)
+    moments = ask_moments(federation, preparation, problem.loss_name)
+    judged = weigh_agents(
+        federation,
+        preparation,
+        moments_of(moments["moments"], moments["rows"]),
+        float(moments["trusted_rows"].sum()),
+        problem.loss_name,
+    )
     fraction = 1.0 if settings.select is None else float(settings.select)
     limit = settings.max_rounds or _DEFAULT_ROUNDS["newton"]
     direct = teach(
-        federation, preparation, problem, fraction=fraction, weights=judged.weights, tol=settings.tol, max_rounds=limit
+        federation,
+        preparation,
+        problem,
+        fraction=fraction,
+        weights=judged.weights,
+        models={f"search {number}": model for number, (_, model) in enumerate(models, start=1)} or None,
+        n_rows=float(moments["rows"].sum()),
+        tol=settings.tol,
+        max_rounds=limit,
     )
     best = direct.best
     selected = None

@@ -19,20 +19,18 @@ from comt.queries import TrustedScore
 from comt.server import dual
 from comt.server.ask import sums_at
 from comt.server.grids import SIMPLICITY, Candidate, Sizes, Wanted, candidates, fallback
-from comt.server.held_out import Folds, Scored, Search
+from comt.server.held_out import SEARCH_SETTLE, SEARCH_TOL, Folds, Scored, Search
 from comt.server.selection import thresholds
 
-#: buggy rows that the search looks at
-SAMPLE = 20_000
+#: buggy rows that the search looks at: so many per column, within limits
+SAMPLE, LEAST_SAMPLE, ROWS_PER_COLUMN = 20_000, 4_000, 200
 FOLDS = 5
 #: with fewer trusted rows than this every row is a fold of its own
 ALONE_BELOW = 10
 #: rows fall into folds by their content: among this many, a few rows hardly ever share one
 MANY_FOLDS = 1009
-#: tolerance of the search; what is chosen is solved afterwards to the user's own
-SEARCH_TOL = 1e-6
-#: Newton steps of the search; a candidate that needs more is ill posed, and dropped
-SEARCH_ROUNDS = 25
+#: exchanges of the search for one solve; a candidate that needs more is ill posed, and dropped
+SEARCH_ROUNDS = 10
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,8 @@ class Tuned:
     chosen: Scored
     table: list[Scored]
     sentence: str
+    #: (r, θ) of the chosen candidate without each fold: where to start from
+    models: tuple[tuple[Array, Array], ...] = ()
     #: True: there were too few trusted rows to choose by, and the user should be warned
     undecided: bool = False
 
@@ -60,17 +60,20 @@ def tune(
     sizes, start, folds, thin = _survey(federation, preparation, wanted, max_rounds)
     if len(folds.occupied) < 2:
         return _without_trusted(wanted, sizes)
-    search = Search(federation, preparation, wanted.teaching, folds, start, SEARCH_TOL, max_rounds, weights)
-    table = search.scores(candidates(wanted, sizes), thin)
+    search = Search(federation, preparation, wanted.teaching, folds, start, max_rounds, weights)
+    table, models = search.scores(candidates(wanted, sizes), thin)
     chosen, best = choose(table)
     if thin > 1:
         finalists = _finalists(table, chosen, best)
-        again = {scored.candidate: scored for scored in search.scores(finalists, 1)}
-        chosen, best = choose(list(again.values()))
-        table = [again.get(scored.candidate, scored) for scored in table]
+        scored, refitted = search.scores(finalists, 1, models)
+        again = {one.candidate: one for one in scored}
+        table = [again.get(one.candidate, one) for one in table]
+        models |= refitted
+        chosen, best = choose([one for one in table if one.candidate in again or one.candidate.kind == "trusted only"])
     table.sort(key=lambda scored: scored.loss)
     sentence = _sentence(chosen, best, len(table), sizes, folds)
-    return Tuned(chosen.candidate.problem, chosen.candidate.fraction, chosen, table, sentence)
+    own = tuple(model for (candidate, _), model in models.items() if candidate == chosen.candidate)
+    return Tuned(chosen.candidate.problem, chosen.candidate.fraction, chosen, table, sentence, own)
 
 
 def choose(table: Sequence[Scored]) -> tuple[Scored, Scored]:
@@ -82,11 +85,12 @@ def choose(table: Sequence[Scored]) -> tuple[Scored, Scored]:
 
 
 def _finalists(table: Sequence[Scored], chosen: Scored, best: Scored) -> list[Candidate]:
-    """Return the choice, the best, and the best of every kind."""
+    """Return the choice, the best, and the best of every kind; what looks at trusted rows only is known already."""
     by_kind: dict[str, Scored] = {}
     for scored in sorted(table, key=lambda scored: (scored.excluded != "", scored.loss)):
         by_kind.setdefault(scored.candidate.kind, scored)
-    return list(dict.fromkeys(scored.candidate for scored in (chosen, best, *by_kind.values())))
+    wanted = [scored.candidate for scored in (chosen, best, *by_kind.values())]
+    return list(dict.fromkeys(candidate for candidate in wanted if candidate.kind != "trusted only"))
 
 
 def _survey(
@@ -98,18 +102,24 @@ def _survey(
     rows, trusted_rows = seen.rows, seen.trusted_rows
     n_folds = FOLDS if trusted_rows >= ALONE_BELOW else MANY_FOLDS
     folds = Folds(n_folds, _occupied(federation, preparation, wanted, n_folds) if trusted_rows > 1 else ())
-    thin = max(1, int(np.ceil(rows / SAMPLE)))
+    enough = min(SAMPLE, max(LEAST_SAMPLE, ROWS_PER_COLUMN * preparation.width))
+    thin = max(1, int(np.ceil(rows / enough)))
     plain = replace(fallback(replace(wanted, lambda_w=None), rows).problem, lambda_alpha=0.0, lambda_z=np.inf)
     task = dual.Task(replace(plain, lambda_trusted=0.0), zero, zero)
     (fit,) = dual.attempt(
-        federation, preparation, [task], tol=SEARCH_TOL, max_rounds=max_rounds, thin=thin, strict=True
+        federation,
+        preparation,
+        [task],
+        tol=SEARCH_TOL,
+        settle=SEARCH_SETTLE,
+        max_rounds=max_rounds,
+        thin=thin,
+        strict=True,
     )
     assert not isinstance(fit, Exception)
     residual = 0.0
     if wanted.loss_name == "squared" and wanted.lambda_alpha is None and rows > 0:
-        half = thresholds(
-            federation, preparation, plain, "loss", fit.theta[None], np.array([0.5]), fit.sums.rows, thin=thin
-        )
+        half = thresholds(federation, preparation, plain, "loss", fit.theta[None], np.array([0.5]), thin=thin)
         residual = float(np.sqrt(2.0 * half[0]))
     seen_r = plain.crafted(fit.r)
     return Sizes(rows, trusted_rows, residual, float(seen_r @ seen_r)), fit.theta, folds, thin

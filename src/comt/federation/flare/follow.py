@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,8 @@ from comt.federation.flare.operator import ENDED, Operator
 LOOK, ASK = 0.05, 1.0
 #: what a job that has ended may still write
 LAST_WORDS = 2.0
+#: seconds for which a coordinator that does not say how a job is may simply be busy
+BUSY = 30.0
 
 Event = dict[str, Any]
 
@@ -88,15 +91,20 @@ def _until_ended(
     """Show what happens until there is a result or the job has ended; return its last state."""
     begin_by = time.monotonic() + start_seconds
     next_question, begun, ended, ended_at = 0.0, False, "", 0.0
+    status, heard = "unknown", time.monotonic()
     while not result.exists():
         for event in lines.new():
-            begun = True
+            begun, heard = True, time.monotonic()  # it works: whatever else is slow, it is there
             show(event)
         now = time.monotonic()
         if ended and now > ended_at + LAST_WORDS:
             break
         if not ended and now >= next_question:
-            status = operator.status(job)
+            try:
+                status, heard = operator.status(job), time.monotonic()
+            except FederationError:
+                if time.monotonic() - heard > BUSY:
+                    raise
             next_question = time.monotonic() + ASK
             if status.startswith(ENDED):
                 ended, ended_at = status, now
@@ -116,10 +124,11 @@ def _until_ended(
 def _result(operator: Operator, job: str, path: Path) -> dict[str, Any]:
     """Read the result; a site that hangs must not keep the job alive."""
     until = time.monotonic() + LAST_WORDS
-    while not operator.status(job).startswith(ENDED):
-        if time.monotonic() > until:
-            operator.abort(job)
-            break
-        time.sleep(10 * LOOK)
+    with contextlib.suppress(FederationError):  # the result is there, whether or not the coordinator still answers
+        while not operator.status(job).startswith(ENDED):
+            if time.monotonic() > until:
+                operator.abort(job)
+                break
+            time.sleep(10 * LOOK)
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return content

@@ -11,107 +11,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from comt.errors import FederationError, InputError
+from comt.federation.flare.description import FEDERATION, Description
 from comt.federation.flare.extra import engine_environment, need_engine
-from comt.writing import write_whole
+from comt.federation.flare.hardening import harden
 
-FEDERATION = "federation.toml"
 OPERATOR = "operator@comt.local"
 ORGANISATION = "comt"
-#: everything that a job may build at a site or at the coordinator
-ALLOWED = (
-    "nvflare.collab.runtime.controller.CollabController",
-    "nvflare.collab.runtime.executor.CollabExecutor",
-    "comt.agent.flare_site.FlareSite",
-    "comt.server.flare_coordinator.FlareCoordinator",
-)
-#: what the operator may do at a site: have jobs run and stopped; no code, no shell, no restart
-_RIGHTS = {
-    "submit_job": "any",
-    "clone_job": "none",
-    "manage_job": "any",
-    "download_job": "any",
-    "view": "any",
-    "operate": "none",
-    "shell_commands": "none",
-    "byoc": "none",
-}
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}")
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
-#: seconds after which a site that sends no heartbeat (every 10 s) counts as absent
-HEARTBEAT_TIMEOUT = 35
 _STEP_SECONDS = 120
-
-
-@dataclass(frozen=True)
-class Description:
-    """A federation as everybody in it knows it."""
-
-    name: str
-    address: str
-    port: int
-    sites: tuple[str, ...] = ()
-    #: the feature columns that all sites must have; None: those of the first site that joins
-    columns: tuple[str, ...] | None = None
-
-    def check(self) -> None:
-        """Refuse names that do not fit a certificate or a folder."""
-        for what, name in (("--name", self.name), *(("--sites", site) for site in self.sites)):
-            if not _NAME.fullmatch(name):
-                raise InputError(f"{what} {name!r} is not a name; use letters, digits and hyphens, at most 63.")
-        lowered = [site.lower() for site in self.sites]
-        if len(set(lowered)) < len(lowered) or {"coordinator", "operator", "server"} & set(lowered):
-            raise InputError(
-                "--sites must name every site once, and none 'coordinator', 'operator' or 'server'; rename."
-            )
-        if not _HOST.fullmatch(self.address):
-            raise InputError(f"--address {self.address!r} is no host name or IP address; give the coordinator's.")
-        if not 1 <= self.port <= 65_535:
-            raise InputError(f"--port {self.port} is no port; give a number from 1 to 65535 that sites can reach.")
-
-    def save(self, folder: Path) -> None:
-        """Write ``federation.toml`` into a folder."""
-        lines = [
-            "# The federation, as its coordinator and all its sites know it.",
-            f"name = {json.dumps(self.name)}",
-            f"address = {json.dumps(self.address)}",
-            f"port = {self.port}",
-        ]
-        if self.sites:
-            lines.append(f"sites = {json.dumps(list(self.sites))}")
-        if self.columns is not None:
-            lines.append(f"columns = {json.dumps(list(self.columns), ensure_ascii=False)}")
-        write_whole(folder / FEDERATION, "\n".join(lines) + "\n")
-
-    @classmethod
-    def load(cls, folder: Path) -> Description:
-        """Read ``federation.toml`` of a folder."""
-        path = folder / FEDERATION
-        try:
-            content = tomllib.loads(path.read_text(encoding="utf-8"))
-            columns = content.get("columns")
-            return cls(
-                content["name"],
-                content["address"],
-                content["port"],
-                tuple(content.get("sites", ())),
-                None if columns is None else tuple(columns),
-            )
-        except OSError:
-            raise InputError(f"{folder} holds no {FEDERATION}; give the folder of a federation or of a kit.") from None
-        except (tomllib.TOMLDecodeError, KeyError, UnicodeDecodeError):
-            raise InputError(f"{path} is damaged; take it from the federation's folder again.") from None
 
 
 def create_central(federation: Description, folder: Path) -> None:
@@ -245,44 +160,6 @@ def _finish(made: Path, kit: Path, federation: Description, participant: str) ->
     federation.save(kit)
     if participant != OPERATOR:
         harden(kit)
-
-
-def harden(kit: Path) -> None:
-    """Write the settings of a kit that decide what may run and what may be seen; done again at every start."""
-    local = kit / "local"
-    rights = json.loads((local / "authorization.json.default").read_text(encoding="utf-8"))
-    rights["permissions"] = dict.fromkeys(("project_admin", "lead"), _RIGHTS)
-    write_whole(local / "authorization.json", json.dumps(rights, indent=1))
-    resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
-    resources["class_allow_list"] = list(ALLOWED)
-    resources["allow_log_streaming"] = False
-    streaming = ("site_log_streamer", "log_receiver")
-    resources["components"] = [part for part in resources["components"] if part["id"] not in streaming]
-    if is_coordinator(kit):
-        # the default stores are shared by the whole machine: two coordinators would run each other's jobs
-        store = kit.resolve() / "engine"
-        resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(store / "snapshots")
-        (manager,) = [part for part in resources["components"] if part["id"] == "job_manager"]
-        manager["args"]["uri_root"] = str(store / "jobs")
-        resources["servers"][0]["heart_beat_timeout"] = HEARTBEAT_TIMEOUT
-    write_whole(local / "resources.json", json.dumps(resources, indent=1))
-    log = json.loads((local / "log_config.json.default").read_text(encoding="utf-8"))
-    log["loggers"]["nvflare.collab"] = {"level": "WARNING"}  # three lines per call otherwise
-    write_whole(local / "log_config.json", json.dumps(log, indent=1))
-
-
-def is_coordinator(kit: Path) -> bool:
-    """Whether a kit is the coordinator's."""
-    return (kit / "startup" / "fed_server.json").exists()
-
-
-def site_name(kit: Path) -> str:
-    """Return the name of the site that a kit belongs to."""
-    try:
-        content = json.loads((kit / "startup" / "fed_client.json").read_text(encoding="utf-8"))
-        return str(content["client"]["fqsn"])
-    except (OSError, KeyError, ValueError):
-        raise InputError(f"{kit} is no site's kit; give the folder that the coordinator handed out.") from None
 
 
 def _project(federation: Description) -> dict[str, Any]:

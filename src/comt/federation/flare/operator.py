@@ -14,8 +14,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from comt.errors import FederationError, InputError
+from comt.federation.flare.description import Description
 from comt.federation.flare.extra import ENGINE_SETTINGS, need_engine
-from comt.federation.flare.kits import OPERATOR, Description
+from comt.federation.flare.kits import OPERATOR
 
 #: seconds for one command of the operator
 COMMAND_SECONDS = 15.0

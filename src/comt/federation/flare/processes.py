@@ -12,7 +12,7 @@ from typing import Any
 
 from comt.errors import InputError
 from comt.federation.flare.extra import engine_environment, need_engine
-from comt.federation.flare.kits import harden
+from comt.federation.flare.hardening import harden
 
 #: seconds that processes get to end by themselves
 GRACE = 5.0

@@ -120,7 +120,7 @@ def _models(
     sure = models[-1]
     longer = float(theta @ theta) / max(float(sure.theta @ sure.theta), 1e-12)
     name = "unverified rows with flip rates per agent"
-    models.append(_Model(name, theta, longer * sure.covariance, sure.reliability, 0.6, some_reversed))
+    models.append(_Model(name, theta, longer * sure.covariance, sure.reliability, 0.25, some_reversed))
     if len(own) > 1:
         models += [
             _Model(
@@ -155,6 +155,9 @@ def _weighed(
         for sign, probability in ((1.0, 1.0 - model.reversed), (-1.0, model.reversed)):
             name = model.name if sign > 0 else f"{model.name}, all labels reversed"
             expected = sign * SLOPE * np.sqrt(model.reliability) * unit
+            if sign < 0 and preparation.constant:
+                # trusted rows of one class must not speak for reversed labels only because one class was mislabelled
+                expected[-1] = 0.0
             log_prior = float(np.log(0.5 * model.prior * probability))
             known = np.hstack([SLOPE_SD * unit[:, None], intercept, unsure])
             hypotheses.append(Hypothesis(name, expected, known, log_prior))

@@ -1,0 +1,65 @@
+"""Logistic sums at models so large that most rows are decided: such a sum is one over a set of rows, whatever it is called.
+
+α = σ(−s) of a row with score s = y·x·r is 0 or 1 up to 1e-6 once |s| reaches 14, and its weight α(1 − α) is 0. If only a few
+rows are *soft* (less decided than that), curvature sums rest on those few; if none is, slopes are sums over the rows on the
+wrong side, and two models show the rows between them. So soft rows are counted like rows, and where there are none, the
+set on the wrong side is remembered and compared like any other (``comt.agent.memory``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from comt.agent.coverage import Cover
+from comt.problem import Array
+from comt.queries import (
+    CurvatureTimes,
+    DirectSums,
+    DualSums,
+    ModelQuery,
+    NoisyLabelSums,
+    Query,
+    TrustedScore,
+    TrustedSums,
+)
+
+if TYPE_CHECKING:
+    from comt.agent.agent import Agent
+
+#: scores beyond which a row is decided: σ(−14) = 8e-7
+DECIDED = 14.0
+
+
+def saturated(query: Query, agent: Agent) -> list[Cover]:
+    """Return a cover for every model of a logistic question: the rows on its wrong side, and how many are soft."""
+    if not isinstance(query, ModelQuery) or query.loss_name != "logistic":
+        return []
+    prepared = agent.prepared(query.preparation)
+    found = []
+    for models, trusted in _models(query):
+        blocks = [prepared.trusted] if trusted else list(prepared.blocks())
+        parts = [(features @ models.T) * targets[:, None] for features, targets in blocks]
+        scores = np.concatenate(parts) if parts else np.empty((0, len(models)))
+        for index, model in enumerate(models):
+            own = scores[:, index]
+            soft = int(np.count_nonzero(np.abs(own) < DECIDED))
+            name = f"decided {'trusted' if trusted else 'buggy'} rows"
+            found.append(Cover(name, model.tobytes(), own < 0.0, trusted, soft))
+    return found
+
+
+def _models(query: ModelQuery) -> Iterator[tuple[Array, bool]]:
+    """Yield models at which slopes or curvatures are summed, over buggy or trusted rows; those of Algorithm 1 are given."""
+    if isinstance(query, (DualSums, CurvatureTimes)):
+        yield np.atleast_2d(query.r), False
+        yield np.atleast_2d(query.theta), True
+    elif isinstance(query, DirectSums):
+        yield query.theta, False
+        yield query.theta, True
+    elif isinstance(query, NoisyLabelSums):
+        yield query.theta, False
+    elif isinstance(query, (TrustedSums, TrustedScore)):
+        yield query.theta, True
