@@ -58,8 +58,8 @@ class Policy:
             min_participants=3,
             min_trusted_rows="columns",
             allow_leavers=False,
-            max_rounds=5_000,
-            max_refusals=20,
+            max_rounds=20_000,
+            max_refusals=200,
             max_close=0,
             max_magnitude=1e6,
         )

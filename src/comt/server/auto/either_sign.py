@@ -20,8 +20,8 @@ from comt.server.auto.centres import Centre
 from comt.server.auto.moments import Moments
 
 STEPS, SETTLED = 15, 1e-5
-#: starts along the features' widest directions
-AXES = 12
+#: starts along the features' widest directions, none that is so much narrower than the widest
+AXES, NARROW = 12, 1e-4
 #: by how much the log likelihood of the rows must exceed that of the plain fit before the two models are believed
 CLEARLY_BETTER = 20.0
 #: most that the unverified rows may say against a model, in nats: no model of errors is that right
@@ -110,7 +110,8 @@ def _axes(moments: Moments) -> Array:
     """Return models along the widest directions of the features, each explaining half of the target's variance."""
     values, vectors = np.linalg.eigh(moments.gram)
     widest = np.argsort(-values)[:AXES]
-    size = np.sqrt(0.5 * moments.target_sq / np.maximum(values[widest], 1e-12))
+    widest = widest[values[widest] > NARROW * values.max()]
+    size = np.sqrt(0.5 * moments.target_sq / values[widest])
     axes: Array = vectors[:, widest].T * size[:, None]
     return axes
 

@@ -77,7 +77,10 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     thin = max(1, int(np.ceil(everyone.rows / SAMPLE)))
     robust = _trimmed(federation, preparation, everyone, folds, thin)
     starts = [everyone.ridge(), trusted.ridge(TRUSTED_PENALTIES), *(centre.theta for centre in robust)]
-    centres += either_sign(federation, preparation, all_rows, starts, robust, thin)
+    try:
+        centres += either_sign(federation, preparation, all_rows, starts, robust, thin)
+    except GateError:  # owners may refuse it like any other candidate
+        centres += robust
     variance = target_variance(preparation, everyone)
     error_size = float(np.median([target_variance(preparation, trusted), 1.0, variance]))
     corrections = correct(centres, folds, error_size)
