@@ -20,8 +20,9 @@ from comt.bench.render_verdicts import against_everybody, where_the_simple_choic
 from comt.errors import InputError
 
 VERDICTS = (
-    "Wilcoxon's signed-rank test over seeds, each seed averaged over its cells (they share rows); p after Holm's correction "
-    "for the lines of one data set. *Better* and *worse* stand where p < .05; five seeds can never reach that.\n"
+    "Wilcoxon's signed-rank test over seeds, each seed averaged over its cells (they share rows; a few cells that differ "
+    "much can decide); p after Holm's correction for the lines of one data set. *Better* and *worse* stand where p < .05; "
+    "five seeds can never reach that.\n"
 )
 OTHER_READING = (
     "The paper calls the scale of its noise an average and writes a sum (erratum E12). Scaled by the mean sum of a row's "

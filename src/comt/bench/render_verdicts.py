@@ -60,7 +60,15 @@ def against_everybody(results: pd.DataFrame, ours: str = "CoMT") -> str:
             )
     if not lines:
         return ""
-    head = ["data", f"{ours} against", "median difference", "cells won / lost by .01", "seeds won", "p", f"{ours} is"]
+    head = [
+        "data",
+        f"{ours} against",
+        "median seed's difference",
+        "cells won / lost by .01",
+        "seeds won",
+        "p",
+        f"{ours} is",
+    ]
     return markdown(head, lines)
 
 
