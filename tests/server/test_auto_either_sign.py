@@ -9,12 +9,14 @@ from scipy.stats import norm
 from comt import CoMTClassifier, CoMTRegressor
 from comt.agent import Agent, ArrayRows
 from comt.datasets import noisy_federation
+from comt.datasets.corruptions import WrongAgents
 from comt.federation import LocalFederation
 from comt.preparation import Preparation
-from comt.queries import EitherSignSums, MomentsByAgent
+from comt.queries import RANK_BINS, EitherSignSums, MomentsByAgent, rank_edges
 from comt.server.auto.capped import mislead
 from comt.server.auto.either_sign import either_sign
 from comt.server.auto.moments import Moments
+from comt.server.auto.ranks import mean_rank_p, tail_p
 
 D = 4
 PREPARATION = Preparation.identity(D, 10.0)
@@ -119,3 +121,25 @@ def test_rare_rows_with_targets_of_their_own_are_believed():
         everyone = Moments(answer["moments"].sum(axis=0), float(answer["rows"].sum()))
         whole = Moments(answer["whole"].sum(axis=0), float(answer["whole_rows"].sum()))
         assert mislead(compressed, everyone, whole) is expected
+
+
+def test_a_minority_far_out_shows_in_the_tail_and_not_in_the_mean_rank():
+    rng = np.random.default_rng(0)
+    edges = rank_edges()
+
+    def counts(values):
+        return np.bincount(np.searchsorted(edges, values, side="right"), minlength=RANK_BINS)[None].astype(float)
+
+    right, wrong = np.abs(rng.normal(size=900)), 8.0 + np.abs(rng.normal(size=100))
+    trusted = np.abs(rng.normal(size=96))
+    buggy = counts(np.append(right, wrong))
+    assert tail_p(buggy, counts(trusted))[0] < 1e-3
+    assert mean_rank_p(buggy, counts(trusted))[0] > 1e-3
+    like = np.mean([tail_p(buggy, counts(rng.choice(np.append(right, wrong), 96)))[0] < 0.05 for _ in range(400)])
+    assert like < 0.08  # it keeps its level
+
+
+def test_all_targets_negated_is_found_by_two_dozen_trusted_rows():
+    data = noisy_federation("regression", corruption=WrongAgents(agents=5), n_rows=1500, n_trusted=24, seed=2)
+    X, y, agents, trusted = data.pooled()
+    assert CoMTRegressor().fit(X, y, agents=agents, trusted=trusted).score(data.test_features, data.test_targets) > 0.88

@@ -14,7 +14,7 @@ from comt.problem import Array
 from comt.queries import RankCounts, Totals
 from comt.server.auto.agents import JUDGED_BY
 from comt.server.auto.centres import Centre
-from comt.server.auto.ranks import combine, mean_rank_p, stratified_p
+from comt.server.auto.ranks import combine, mean_rank_p, stratified_p, tail_p
 from comt.server.auto.trimming import quantiles
 
 ABSOLUTE_ERROR, TOWARDS = 0, 4
@@ -72,10 +72,12 @@ def compare(
         by_fold.append(stratified_p(ranks["buggy"][part, ABSOLUTE_ERROR], ranks["trusted"][part, ABSOLUTE_ERROR]))
     columns = np.einsum("k,kcb->cb", weights, moments["columns"])
     under_model = p_values[0, :JUDGED_BY]
+    robust_fits = slice(len(towards), first_held_out)
     parts = {
         "errors in the direction of another model": combine(p_values[: len(towards), TOWARDS]),
-        "errors under robust fits": combine(
-            np.append(p_values[len(towards) : first_held_out, ABSOLUTE_ERROR], by_fold)
+        "errors under robust fits": combine(np.append(p_values[robust_fits, ABSOLUTE_ERROR], by_fold)),
+        "rows far off robust fits": combine(
+            tail_p(ranks["buggy"][robust_fits, ABSOLUTE_ERROR], ranks["trusted"][robust_fits, ABSOLUTE_ERROR])
         ),
         "columns one by one": combine(mean_rank_p(columns, moments["trusted_columns"])),
         "values far out": _far_out(moments, weights) if count_capped else 1.0,
