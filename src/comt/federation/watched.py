@@ -11,7 +11,7 @@ from comt.queries import Query, Totals
 class Watched:
     """A federation that tells somebody of every exchange."""
 
-    def __init__(self, federation: Federation, watch: Callable[[dict[str, float]], None] | None) -> None:
+    def __init__(self, federation: Federation, watch: Callable[[dict[str, float]], None] | None = None) -> None:
         self._federation, self._watch = federation, watch
 
     @property

@@ -100,9 +100,7 @@ def train(
         fit_intercept=problem.intercept,
         scale_target=problem.loss_name == "squared",
     )
-    watched: Federation = Watched(federation, watch)
-    if not by_agent:
-        watched = Pooled(watched)
+    watched = (Watched if by_agent else Pooled)(federation, watch)
     if settings.teaching == "auto":
         return _choose(watched, settings, preparation, before)
     settings, choice, models = _tuned(watched, settings, preparation)
