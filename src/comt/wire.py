@@ -41,6 +41,8 @@ _TEXT, _BYTES, _INTEGER, _FLOAT, _ARRAY, _LIST, _MAPPING, _CLASS = b"SBIDALMC"
 _SINGLE = {ord("N"): None, ord("T"): True, ord("F"): False}
 
 Classes = Mapping[str, type]
+Parts = list[bytes | memoryview]
+Writer = Callable[[Any, Parts], None]
 
 
 def vocabulary(classes: Iterable[type]) -> Classes:
@@ -50,44 +52,89 @@ def vocabulary(classes: Iterable[type]) -> Classes:
 
 def pack(value: Any) -> bytes:
     """Return the canonical bytes of a value."""
-    parts: list[bytes | memoryview] = []
+    parts: Parts = []
     _write(value, parts)
     return b"".join(parts)
 
 
-def _write(value: Any, parts: list[bytes | memoryview]) -> None:
-    if isinstance(value, str):
-        encoded = value.encode()
-        parts += (b"S" + _COUNT.pack(len(encoded)), encoded)
-    elif isinstance(value, (bytes, bytearray)):
-        parts += (b"B" + _COUNT.pack(len(value)), bytes(value))
-    elif value is None or value is True or value is False:
-        parts.append(b"N" if value is None else b"T" if value else b"F")
-    elif isinstance(value, (int, np.integer)):
-        parts.append(b"I" + _LONG.pack(int(value)))
-    elif isinstance(value, (float, np.floating)):
-        parts.append(b"D" + _DOUBLE.pack(float(value)))
-    elif isinstance(value, np.ndarray):
-        if value.dtype not in _CODES:  # a solver may well hand over small integers
-            value = value.astype(np.float64, casting="safe")
-        parts.append(b"A" + _CODES[value.dtype] + struct.pack(f"<B{value.ndim}I", value.ndim, *value.shape))
-        parts.append(np.ascontiguousarray(value).data if value.size else b"")  # not copied before the end
-    elif isinstance(value, (tuple, list)):
-        parts.append(b"L" + _COUNT.pack(len(value)))
-        for item in value:
-            _write(item, parts)
-    elif is_dataclass(value) and not isinstance(value, type):
-        parts.append(b"C")
-        _write(type(value).__name__, parts)
-        for name in _names(type(value)):
+def _write(value: Any, parts: Parts) -> None:
+    writer = _WRITERS.get(type(value))
+    if writer is None:
+        writer = _WRITERS[type(value)] = _writer(type(value))
+    writer(value, parts)
+
+
+def _write_text(value: str, parts: Parts) -> None:
+    encoded = value.encode()
+    parts += (b"S" + _COUNT.pack(len(encoded)), encoded)
+
+
+def _write_bytes(value: bytes, parts: Parts) -> None:
+    parts += (b"B" + _COUNT.pack(len(value)), bytes(value))
+
+
+def _write_array(value: np.ndarray[Any, Any], parts: Parts) -> None:
+    if value.dtype not in _CODES:  # a solver may well hand over small integers
+        value = value.astype(np.float64, casting="safe")
+    head = _HEAD.pack(_CODES[value.dtype], value.ndim) + _SHAPES[value.ndim].pack(*value.shape)
+    parts += (b"A" + head, np.ascontiguousarray(value).data if value.size else b"")  # not copied before the end
+
+
+def _write_list(value: tuple[Any, ...], parts: Parts) -> None:
+    parts.append(b"L" + _COUNT.pack(len(value)))
+    for item in value:
+        _write(item, parts)
+
+
+def _write_mapping(value: Mapping[str, Any], parts: Parts) -> None:
+    parts.append(b"M" + _COUNT.pack(len(value)))
+    for key in sorted(value):
+        _write(key, parts)
+        _write(value[key], parts)
+
+
+def _message_writer(cls: type) -> Writer:
+    head: Parts = [b"C"]
+    _write_text(cls.__name__, head)
+    start, names = b"".join(head), _names(cls)
+
+    def write(value: Any, parts: Parts) -> None:
+        parts.append(start)
+        for name in names:
             _write(getattr(value, name), parts)
-    elif isinstance(value, Mapping):
-        parts.append(b"M" + _COUNT.pack(len(value)))
-        for key in sorted(value):
-            _write(key, parts)
-            _write(value[key], parts)
-    else:
-        raise TypeError(f"a {type(value).__name__} cannot travel; send numbers, text, arrays or messages")
+
+    return write
+
+
+def _writer(kind: type) -> Writer:
+    """Return what writes values of a type."""
+    for base, writer in _KINDS.items():
+        if issubclass(kind, base):
+            return writer
+    if is_dataclass(kind):
+        return _message_writer(kind)
+    if issubclass(kind, Mapping):
+        return _write_mapping
+    raise TypeError(f"a {kind.__name__} cannot travel; send numbers, text, arrays or messages")
+
+
+#: in this order: a bool is an int, too
+_KINDS: dict[type, Writer] = {
+    str: _write_text,
+    bytes: _write_bytes,
+    bytearray: _write_bytes,
+    type(None): lambda value, parts: parts.append(b"N"),
+    bool: lambda value, parts: parts.append(b"T" if value else b"F"),
+    int: lambda value, parts: parts.append(b"I" + _LONG.pack(value)),
+    np.integer: lambda value, parts: parts.append(b"I" + _LONG.pack(int(value))),
+    float: lambda value, parts: parts.append(b"D" + _DOUBLE.pack(value)),
+    np.floating: lambda value, parts: parts.append(b"D" + _DOUBLE.pack(float(value))),
+    np.ndarray: _write_array,
+    tuple: _write_list,
+    list: _write_list,
+}
+#: by the very type of a value, found once: every message of every site passes here
+_WRITERS: dict[type, Writer] = {}
 
 
 def unpack(message: bytes, classes: Classes, limit: int = MAX_BYTES) -> Any:

@@ -114,8 +114,8 @@ class Agent:
                 self.ledger.refuse(self.name, round_number, query.purpose, str(refusal))
                 raise
             shown = individual or shows_agents(query)
-            for name, array in answer.arrays.items():
-                self.ledger.append(
+            self.ledger.append(
+                *(
                     Entry(
                         agent=self.name,
                         round=round_number,
@@ -127,7 +127,9 @@ class Agent:
                         individual=shown,
                         masked=masked,
                     )
+                    for name, array in answer.arrays.items()
                 )
+            )
             if noise is not None:
                 self.ledger.note("noise", round=round_number, epsilon=epsilon, delta=noise.delta)
             return answer, weight

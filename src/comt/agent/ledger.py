@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from comt.agent.private import append_private
 from comt.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,31 +67,31 @@ class Ledger:
         """Digest of the newest line; it changes with every entry."""
         return self._head
 
-    def append(self, entry: Entry) -> None:
-        """Enter one array."""
-        self._entries.append(entry)
-        if self.path is not None:
-            self._write("left", asdict(entry))
+    def append(self, *entries: Entry) -> None:
+        """Enter the arrays of one answer."""
+        self._entries += entries
+        self._write("left", *map(_fields, entries))
 
     def refuse(self, agent: str, round_number: int, purpose: str, reason: str) -> None:
         """Enter a question that was refused."""
         refusal = Refusal(agent, round_number, purpose, reason)
         self.refusals.append(refusal)
-        self._write("refused", asdict(refusal))
+        self._write("refused", _fields(refusal))
 
     def note(self, event: str, **details: Any) -> None:
         """Enter something else the owner should be able to check later, such as the digest of a message."""
         self._write(event, details)
 
-    def _write(self, event: str, details: dict[str, Any]) -> None:
+    def _write(self, event: str, *lines: dict[str, Any]) -> None:
         if self.path is None:
             return
-        line = {"event": event, "time": datetime.now(UTC).isoformat(timespec="milliseconds"), **details}
-        line["previous"] = self._head
-        line["digest"] = self._head = digest_of(line)
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        when = datetime.now(UTC).isoformat(timespec="milliseconds")
+        written = b""
+        for details in lines:
+            content = _canonical({"event": event, "time": when, **details, "previous": self._head})
+            self._head = hashlib.sha256(content).hexdigest()
+            written += content[:-1] + f', "digest": "{self._head}"}}\n'.encode()
+        append_private(self.path, written)
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries)
@@ -108,13 +108,21 @@ class Ledger:
         """Return the entries as a pandas DataFrame."""
         import pandas as pd
 
-        return pd.DataFrame([asdict(entry) for entry in self._entries])
+        return pd.DataFrame([_fields(entry) for entry in self._entries])
+
+
+def _fields(entry: Entry | Refusal) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in entry.__dataclass_fields__}
+
+
+def _canonical(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, sort_keys=True, ensure_ascii=False).encode()
 
 
 def digest_of(line: dict[str, Any]) -> str:
     """Return the digest of a line: of everything in it but the digest itself."""
     content = {name: value for name, value in line.items() if name != "digest"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    return hashlib.sha256(_canonical(content)).hexdigest()
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

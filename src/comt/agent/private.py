@@ -30,10 +30,10 @@ def write_private(path: Path, content: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
-def append_private(path: Path, line: str) -> None:
-    """Add a line; on return it outlives this process."""
+def append_private(path: Path, content: bytes) -> None:
+    """Add to a file; on return it outlives this process."""
     with open(path, "ab", opener=_owner_only) as file:
-        file.write(line.encode() + b"\n")
+        file.write(content)
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:

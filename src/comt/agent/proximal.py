@@ -67,11 +67,12 @@ def proximal_step(query: ProximalStep, agent: Agent) -> Answer:
             f"agent {agent.name} was asked for round {query.round} of training {query.training} but holds {held}; "
             "start the training again from round 0."
         )
-    public = None
+    public, constants = None, constants_of(query)
     if query.recursion is not None:
-        public = follow(query, before.public if before else None, before.constants if before else b"", agent.name)
+        same = before is None or before.constants == constants
+        public = follow(query, before.public if before else None, agent.name, same_constants=same)
     new = _step(query, prepared, alpha, direction, price)
-    new.public, new.constants = public, constants_of(query)
+    new.public, new.constants = public, constants
     if state is not None:
         agent.store[BEFORE] = state
     agent.store[LATEST] = new
@@ -116,12 +117,9 @@ def _step(query: ProximalStep, rows: PreparedRows, alpha: Array, direction: Arra
 def _local_sums(problem: TeachingProblem, rows: PreparedRows, points: Points) -> Sums:
     """Sum over the agent's own buggy rows; its step knows no trusted ones."""
     width = points.r.shape[1]
-    totals: dict[str, Any] = row_maths.buggy_sums(
-        problem, np.empty((0, width)), np.empty(0), points.r[0], points.curvature
-    )
-    for block in rows.blocks():
-        part = row_maths.buggy_sums(problem, *block, points.r[0], points.curvature)
-        totals = {name: total + part[name] for name, total in totals.items()}
+    blocks = list(rows.blocks()) or [(np.empty((0, width)), np.empty(0))]
+    parts = [row_maths.buggy_sums(problem, *block, points.r[0], points.curvature) for block in blocks]
+    totals: dict[str, Any] = {name: sum(part[name] for part in parts) for name in parts[0]}
     totals |= {"trusted_value": 0.0, "trusted_slope": np.zeros(width), "trusted_rows": 0.0, "trusted_size_sq": 0.0}
     return Sums(size_sq=rows.size_sq, **totals)
 

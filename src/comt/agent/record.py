@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from comt import wire
+from comt.agent.private import append_private
 from comt.errors import InputError, ProtocolError
 
 FILE = "gate.memory"
@@ -49,6 +50,4 @@ class Record:
         self.events.append(event)
         if self._path is not None:
             packed = zlib.compress(wire.pack(event), 1)
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(len(packed).to_bytes(_SIZE, "little") + packed)
+            append_private(self._path, len(packed).to_bytes(_SIZE, "little") + packed)

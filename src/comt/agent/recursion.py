@@ -31,7 +31,7 @@ def constants_of(query: ProximalStep) -> bytes:
     return hashlib.sha256(wire.pack(kept)).digest()
 
 
-def follow(query: ProximalStep, before: State | None, constants: bytes, agent: str) -> State:
+def follow(query: ProximalStep, before: State | None, agent: str, *, same_constants: bool = True) -> State:
     """Return the public state of the step, or refuse it; ``before`` is that of the step before, None in round 0."""
     recursion = query.recursion
     assert recursion is not None
@@ -48,7 +48,7 @@ def follow(query: ProximalStep, before: State | None, constants: bytes, agent: s
         shapes = {"tau": (width,), "trusted_slope": (width,), "trusted_bend": (width, width), "moved_sq": ()}
         if before is None or {name: total.shape for name, total in recursion.totals.items()} != shapes:
             raise _refusal(agent, query, f"the sums {', '.join(NEEDED)} of the round before are not in it")
-        if constants != constants_of(query):
+        if not same_constants:
             raise _refusal(agent, query, "λ, ρ, γ, the preparation or the number of sites were others before")
         state = schedule.update(before, recursion.totals)
     shift, sigma, damping = schedule.broadcast(state)

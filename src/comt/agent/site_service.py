@@ -209,7 +209,7 @@ class SiteService:
         import traceback
 
         trace = "" if error is None else "".join(traceback.format_exception(error))
-        append_private(self._config.results / LOG, f"{_now()} {text}\n{trace}".rstrip())
+        append_private(self._config.results / LOG, f"{_now()} {text}\n{trace}".rstrip().encode() + b"\n")
 
 
 def open_rows(config: SiteConfig) -> TableRows:

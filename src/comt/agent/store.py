@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from comt import wire
-from comt.agent.private import write_private
 from comt.agent.proximal import BEFORE, LATEST, AdmmState
 from comt.errors import ProtocolError
 from comt.masking.receipts import Receipt
@@ -20,11 +19,32 @@ _ARRAYS = ("alpha", "direction", "price")
 _HEAD = struct.Struct("<QQ32s")  # number of the write, length, digest
 
 
+class Latest:
+    """The latest two contents of something that changes in every round, in two files that are overwritten in turn.
+
+    A write that a crash cuts short damages the older of the two, and no round waits for a file system that renames.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._paths = tuple(folder / f"algorithm1.{slot}.{name}" for slot in range(2))
+        found = sorted(write for path in self._paths if (write := _read(path)) is not None)
+        self._number = found[-1][0] if found else 0
+        #: as they were found, the newest first
+        self.found = [content for _, content in reversed(found)]
+
+    def write(self, content: bytes) -> None:
+        """Take the place of the older one."""
+        self._number += 1
+        head = _HEAD.pack(self._number, len(content), hashlib.sha256(content).digest())
+        file = os.open(self._paths[self._number % 2], os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            os.pwrite(file, head + content, 0)
+        finally:
+            os.close(file)
+
+
 class DiskStore(dict[str, object]):
     """An agent's store whose states of Algorithm 1, the latest two, survive the process; written before the answer leaves.
-
-    There is a file for each of the two, overwritten in turn: a write that a crash cuts short damages the older one, and
-    no round waits for a file system that renames.
 
     Parameters
     ----------
@@ -34,13 +54,11 @@ class DiskStore(dict[str, object]):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self._paths = tuple(folder / f"algorithm1.{slot}.state" for slot in range(2))
-        found = sorted(state for path in self._paths if (state := _read(path)) is not None)
-        self._number = found[-1][0] if found else 0
-        self._receipt = folder / "algorithm1.receipt"
-        with suppress(FileNotFoundError, ProtocolError, TypeError):  # without it the next step is refused by name
-            super().__setitem__("receipt", Receipt(**wire.unpack(self._receipt.read_bytes(), {})))
-        for name, (_, content) in zip((LATEST, BEFORE), reversed(found), strict=False):
+        self._states, self._receipts = Latest(folder, "state"), Latest(folder, "receipt")
+        for content in self._receipts.found[:1]:
+            with suppress(ProtocolError, TypeError):  # without it the next step is refused by name
+                super().__setitem__("receipt", Receipt(**wire.unpack(content, {})))
+        for name, content in zip((LATEST, BEFORE), self._states.found, strict=False):
             try:
                 super().__setitem__(name, _state(wire.unpack(content, {})))
             except (ProtocolError, KeyError, TypeError):
@@ -58,16 +76,9 @@ class DiskStore(dict[str, object]):
                 "constants": value.constants,
                 "public": None if value.public is None else vars(value.public),
             }
-            self._number += 1
-            body = wire.pack(content)
-            head = _HEAD.pack(self._number, len(body), hashlib.sha256(body).digest())
-            file = os.open(self._paths[self._number % 2], os.O_WRONLY | os.O_CREAT, 0o600)
-            try:
-                os.pwrite(file, head + body, 0)
-            finally:
-                os.close(file)
+            self._states.write(wire.pack(content))
         elif isinstance(value, Receipt):
-            write_private(self._receipt, wire.pack(vars(value)))
+            self._receipts.write(wire.pack(vars(value)))
 
 
 def _read(path: Path) -> tuple[int, bytes] | None:
