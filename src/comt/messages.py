@@ -18,6 +18,7 @@ from comt import wire
 from comt.declaration import MIN_COUNT, Declaration
 from comt.errors import ProtocolError
 from comt.masking.messages import query_classes
+from comt.noise import Noise
 from comt.problem import Array
 from comt.queries import MAX_ANSWER_BYTES, Query
 
@@ -79,6 +80,10 @@ class Joined:
     labels: tuple[Label, ...] = ()
     #: whether it answers questions whose sum shows every site by itself, however few rows they sum
     by_agent: bool = False
+    #: the noise that it adds to its sums
+    noise: Noise | None = None
+    #: what all its noisy answers so far have cost: ε, at the agreed δ
+    epsilon: float = 0.0
     refusal: str = ""
 
     @property
@@ -142,7 +147,7 @@ class SealedReply:
 @cache
 def vocabulary() -> wire.Classes:
     """Return every class that may travel: these messages and what the questions of comt.queries are made of."""
-    own = (Envelope, Reply, Join, Joined, Begin, Agreed, Finish, Sealed, SealedReply)
+    own = (Envelope, Reply, Join, Joined, Noise, Begin, Agreed, Finish, Sealed, SealedReply)
     return {**query_classes(), **wire.vocabulary(own)}
 
 

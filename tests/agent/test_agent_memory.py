@@ -9,13 +9,14 @@ import pytest
 
 from comt.agent import Agent, ArrayRows, Policy
 from comt.agent.ledger import Ledger
-from comt.agent.noise import Accountant, Noise
+from comt.agent.noise import Accountant
 from comt.agent.record import FILE, Record
 from comt.errors import GateError, InputError
 from comt.federation import LocalFederation
 from comt.federation.channel import LocalChannel
 from comt.federation.masked import MaskedFederation
 from comt.masking.messages import Terms
+from comt.noise import Noise
 from comt.preparation import Preparation
 from comt.problem import TeachingProblem
 from comt.queries import CurvatureTimes, DualSums, Keep, RobustMoments, SubsetSum, TrustedSums

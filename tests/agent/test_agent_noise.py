@@ -10,12 +10,13 @@ from scipy import stats
 
 from comt.agent import Agent, ArrayRows, Ledger, Policy
 from comt.agent.ledger import read_lines
-from comt.agent.noise import Accountant, ClippedPreparation, Noise, _normal, multiplier_for, sensitivities
+from comt.agent.noise import Accountant, ClippedPreparation, _normal, multiplier_for
 from comt.agent.policy import read_policy
 from comt.cli import main
 from comt.errors import GateError, InputError
 from comt.federation import LocalFederation
 from comt.masking.seeds import threshold
+from comt.noise import Noise, sensitivities
 from comt.preparation import Preparation
 from comt.queries import DualSums, Histogram, Spread
 from masked_sites import mask_federation
@@ -24,28 +25,33 @@ from teaching import is_one_sentence, random_data, split_agents
 NOISE = Noise(multiplier=3.0, clip_rows=2.0, clip_targets=1.5, delta=1e-6, max_epsilon=100.0)
 
 
-def query(loss_name, r, theta, **kwargs):
+def query(loss_name, r, theta, constant=0.0, **kwargs):
     return DualSums(
-        loss_name=loss_name, preparation=Preparation.identity(r.shape[1]), r=r, theta=theta,
+        loss_name=loss_name, preparation=Preparation.identity(r.shape[1] - bool(constant), constant), r=r, theta=theta,
         lambda_alpha=np.zeros(len(r)), lambda_z=np.full(len(r), np.inf), **kwargs,
     )  # fmt: skip
 
 
-@given(st.sampled_from(["squared", "logistic"]), st.sampled_from(["full", "diagonal", "none"]), st.integers(0, 10_000))
-def test_one_row_moves_no_array_beyond_its_bound(loss_name, curvature, seed):
+@given(
+    st.sampled_from(["squared", "logistic"]),
+    st.sampled_from(["full", "diagonal", "none"]),
+    st.sampled_from([0.0, 1.0, 10.0]),
+    st.integers(0, 10_000),
+)
+def test_one_row_moves_no_array_beyond_its_bound(loss_name, curvature, constant, seed):
     """Add one row, of any size, buggy or trusted, to a clipped agent: every array moves by at most its sensitivity."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(4, 3)) * 10.0 ** rng.uniform(-2, 3)
     targets = rng.normal(size=4) * 10.0 ** rng.uniform(-2, 3)
     if loss_name == "logistic":
         targets = np.sign(targets)
-    points = rng.normal(size=(2, 2, 3)) * 10.0 ** rng.uniform(-2, 1)
-    question = query(loss_name, *points, curvature=curvature)
+    points = rng.normal(size=(2, 2, 3 + bool(constant))) * 10.0 ** rng.uniform(-2, 1)
+    question = query(loss_name, *points, constant=constant, curvature=curvature)
     bounds = sensitivities(question, NOISE)
 
     def sums(n, m):
         source = ArrayRows(rows[:n], targets[:n], rows[2 : 2 + m], targets[2 : 2 + m])
-        clipped = ClippedPreparation.of(Preparation.identity(3), NOISE)
+        clipped = ClippedPreparation.of(question.preparation, NOISE)
         agent = Agent("a", source)
         agent.prepared = lambda preparation: type(agent).prepared(agent, clipped)
         return agent.answer(question, 1).arrays
@@ -61,7 +67,7 @@ def test_rows_are_clipped():
     clipped = ClippedPreparation.of(Preparation.identity(2, constant=1.0), NOISE)
     assert not clipped.trivial
     prepared = clipped.features(np.array([[3.0, 4.0], [0.3, 0.4]]))
-    np.testing.assert_allclose(np.linalg.norm(prepared, axis=1), [2.0, np.sqrt(1.25)])
+    np.testing.assert_allclose(prepared, [[1.2, 1.6, 1.0], [0.3, 0.4, 1.0]])  # the constant is no row's own
     np.testing.assert_allclose(clipped.targets(np.array([-9.0, 0.5, 9.0])), [-1.5, 0.5, 1.5])
 
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from comt.agent import Agent, Policy, TableRows, libsvm
-from comt.agent.noise import Noise
 from comt.agent.tables import Verdict
 from comt.declaration import Declare, MissingCells, PresentHistogram
 from comt.errors import GateError, InputError, ProtocolError
+from comt.noise import Noise
 from comt.schema import Column, Schema
 from teaching import is_one_sentence
 

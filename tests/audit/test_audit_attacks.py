@@ -110,6 +110,6 @@ def test_the_tables_are_readable(tmp_path, capsys):
 
 def test_no_transcript(tmp_path, capsys):
     assert main(["audit", str(tmp_path)]) == 2
-    assert "holds no transcript.comt; train with `comt train --transcript`" in capsys.readouterr().err
+    assert "holds no transcript.comt; run `comt fit` or `comt train` with --transcript" in capsys.readouterr().err
     assert main(["audit", str(tmp_path / "gone.comt")]) == 2
     assert "cannot be read" in capsys.readouterr().err

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from comt.agent import Agent, ArrayRows, Policy
-from comt.agent.noise import Noise, multiplier_for, spreads
+from comt.agent.noise import multiplier_for
 from comt.bench import masking, privacy_cost
+from comt.noise import Noise, spreads
 
 
 def test_masks_are_measured(tmp_path):
@@ -54,7 +55,7 @@ def test_both_methods_are_tuned_alike_on_other_seeds(monkeypatch):
     """The same number of values for both, none of the seeds that are reported."""
     asked = []
 
-    def score(seed, rounds, epsilon, caution):
+    def score(seed, correlation, rounds, epsilon, caution):
         asked.append((seed, rounds, caution))
         return 1.0 if caution == (8.0 if rounds == 15 else 32.0) else 0.5
 
@@ -62,15 +63,15 @@ def test_both_methods_are_tuned_alike_on_other_seeds(monkeypatch):
     monkeypatch.setattr(privacy_cost, "EPSILONS", (1.0,))
     lines = list(privacy_cost.experiment(seeds=2))
     tuning = [(rounds, caution) for seed, rounds, caution in asked if seed >= privacy_cost.FIRST_TUNING_SEED]
-    assert len(tuning) == 2 * privacy_cost.TUNING_SEEDS * len(privacy_cost.CAUTION)
-    assert {line[4] for line in lines if line[1] == 15} == {8.0}
-    assert {line[4] for line in lines if line[1] == 1500} == {32.0}
+    assert len(tuning) == 2 * len(privacy_cost.CORRELATIONS) * privacy_cost.TUNING_SEEDS * len(privacy_cost.CAUTION)
+    assert {line[5] for line in lines if line[2] == 15} == {8.0}
+    assert {line[5] for line in lines if line[2] == 1500} == {32.0}
     assert {line[0] for line in lines} == {0, 1}
 
 
 def test_the_figure_is_drawn_from_the_table(tmp_path, monkeypatch):
     monkeypatch.setattr(privacy_cost, "EPSILONS", (1.0, 10.0))
-    lines = ["seed,rounds,epsilon,multiplier,caution,accuracy", "0,0,inf,0,0,0.8"]
-    lines += [f"0,{rounds},{epsilon},1,1,0.7" for rounds in (15, 1500) for epsilon in (1, 10)]
+    lines = ["seed,correlation,rounds,epsilon,multiplier,caution,accuracy", "0,0,0,inf,0,0,0.8", "0,0.8,0,inf,0,0,0.8"]
+    lines += [f"0,{c},{rounds},{epsilon},1,1,0.7" for c in (0, 0.8) for rounds in (15, 1500) for epsilon in (1, 10)]
     (tmp_path / privacy_cost.TABLE).write_text("\n".join(lines) + "\n")
     assert privacy_cost.draw_figure(tmp_path).stat().st_size > 10_000

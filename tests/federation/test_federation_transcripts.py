@@ -11,8 +11,8 @@ from test_federation_tables import table, write
 from comt import CoMTRegressor
 from comt.cli import main
 from comt.cli.train import finish
-from comt.federation.transcript import read_transcript
-from comt.server.coordinator import RESULT, TRANSCRIPT, Request, coordinate
+from comt.federation.transcript import TRANSCRIPT, read_transcript
+from comt.server.coordinator import RESULT, Request, coordinate
 
 TRAINING = "ab" * 8
 

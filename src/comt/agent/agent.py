@@ -25,6 +25,7 @@ from comt.agent.sampling import FewerTrusted, SampledRows
 from comt.agent.saturation import saturated
 from comt.declaration import Declaration, Declare, DeclaredColumn
 from comt.errors import GateError, InputError
+from comt.noise import Noise
 from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
 from comt.queries import Answer, Query
@@ -68,6 +69,11 @@ class Agent:
     def columns(self) -> tuple[str, ...]:
         """Names of the feature columns, in order."""
         return self.rows.names
+
+    @property
+    def noise(self) -> Noise | None:
+        """The noise its owner has decided on; no secret, because the others need to know."""
+        return self.gate.policy.noise
 
     def check_columns(self, columns: tuple[str, ...]) -> None:
         """Refuse to join a federation whose columns are not this agent's."""

@@ -11,10 +11,10 @@ from comt.agent import histograms
 from comt.agent.answers import compute
 from comt.agent.bins import BINNED
 from comt.agent.coverage import Cover, covers
-from comt.agent.noise import Noise, sensitivities
 from comt.agent.tables import TableRows
 from comt.declaration import MissingCells, PresentHistogram
 from comt.errors import ProtocolError
+from comt.noise import Noise, sensitivities
 from comt.problem import Array
 from comt.queries import Answer
 

@@ -1,13 +1,7 @@
 """Differential privacy, optional: rows are clipped, sums get Gaussian noise, and an accountant adds up what was spent.
 
-One row more or less moves a sum by at most its *sensitivity*, which follows from the clipping bounds and from what is
-broadcast, both public. A question with m arrays over the same rows, for B models, gets noise of standard deviation
-
-    multiplier · sensitivity · √(m·B)
-
-on each number: together one Gaussian mechanism with that multiplier. Buggy and trusted rows are different rows, so the two
-groups of arrays share nothing. Under masks every site adds its part of the noise; the parts of as many sites as are needed to
-unmask make up the whole.
+How large the noise is follows from what is public (:mod:`comt.noise`). Under masks every site adds its part of it; the
+parts of as many sites as are needed to unmask make up the whole.
 """
 
 from __future__ import annotations
@@ -15,34 +9,16 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import singledispatch
-from math import log, sqrt
 
 import numpy as np
 from scipy.special import ndtri
 
 from comt.errors import GateError, MissingExtraError
 from comt.masking.fixed_point import SYMMETRIC
+from comt.noise import Noise, spreads
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.queries import Answer, DualSums, Histogram, Query
-
-
-@dataclass(frozen=True)
-class Noise:
-    """How much noise, for rows of which size, up to which ε. All sites of a federation should have the same."""
-
-    #: standard deviation of the noise, in sensitivities
-    multiplier: float
-    #: largest norm of a prepared row; longer ones are shortened
-    clip_rows: float
-    #: largest prepared target of a regression; larger ones are cut off
-    clip_targets: float
-    #: probability with which the bound ε may fail
-    delta: float = 1e-6
-    #: nothing more is answered beyond this ε
-    max_epsilon: float = 10.0
+from comt.queries import Answer, Query
 
 
 class ClippedPreparation(Preparation):
@@ -63,73 +39,16 @@ class ClippedPreparation(Preparation):
         return False
 
     def features(self, raw: Array) -> Array:
-        """Prepare a block of features and shorten long rows."""
+        """Prepare a block of features and shorten long rows; the constant of the intercept is the same in all of them."""
         prepared = np.array(super().features(raw), order="F")
-        norms = np.sqrt(np.einsum("ij,ij->i", prepared, prepared))
-        prepared *= np.minimum(1.0, self.noise.clip_rows / np.maximum(norms, 1e-300))[:, None]
+        own = prepared[:, : len(self.center)]
+        norms = np.sqrt(np.einsum("ij,ij->i", own, own))
+        own *= np.minimum(1.0, self.noise.clip_rows / np.maximum(norms, 1e-300))[:, None]
         return prepared
 
     def targets(self, raw: Array) -> Array:
         """Prepare a block of targets and cut off large ones."""
         return np.clip(super().targets(raw), -self.noise.clip_targets, self.noise.clip_targets)
-
-
-@singledispatch
-def sensitivities(query: Query, noise: Noise) -> dict[str, Array | float]:
-    """Return how far one row can move each array (its 2-norm), per model of the batch."""
-    raise GateError(
-        f"'{query.purpose}' has no bound on what one row can do, so no noise can cover it; train with solver='newton', "
-        "without selection, or without noise."
-    )
-
-
-@sensitivities.register(Histogram)
-def _histogram(query: Histogram, noise: Noise) -> dict[str, Array | float]:
-    """One bin per column."""
-    return {"counts": sqrt(query.n_columns)}
-
-
-@sensitivities.register(DualSums)
-def _dual_sums(query: DualSums, noise: Noise) -> dict[str, Array | float]:
-    if np.isfinite(query.lambda_z).any():
-        raise GateError("changed features (lambda_z) have no bound that noise could cover; train with lambda_z=inf.")
-    size, width = noise.clip_rows, query.r.shape[0]
-    score, trusted_score = (size * np.linalg.norm(model, axis=1) for model in (query.r, query.theta))
-    if query.loss_name == "squared":
-        error, trusted_error = noise.clip_targets + score, noise.clip_targets + trusted_score
-        alpha, phi, bend = error, error**2 / 2.0, 1.0
-        value, slope, trusted_bend = trusted_error**2, 2.0 * trusted_error, 2.0
-    else:
-        alpha, phi, bend = np.ones(width), log(2.0) + score, 0.25
-        value, slope, trusted_bend = log(2.0) + trusted_score, np.ones(width), 0.25
-    found: dict[str, Array | float] = {
-        "phi": phi,
-        "alpha_x": alpha * size,
-        "alpha_sq": alpha**2,
-        "active": 1.0,
-        "rows": 1.0,
-        "size_sq": size**2,
-        "weight_xx": bend * size**2,
-        "weight_alpha_x": bend * alpha * size,
-        "weight_alpha_sq": bend * alpha**2,
-        "trusted_value": value,
-        "trusted_slope": slope * size,
-        "trusted_bend": trusted_bend * size**2,
-        "trusted_rows": 1.0,
-        "trusted_size_sq": max(trusted_bend, 1.0) * size**2,  # weighted like the trusted loss
-    }
-    return {name: found[name] for name in query.shapes()}
-
-
-def spreads(query: Query, noise: Noise, sharers: int) -> dict[str, Array]:
-    """Return the standard deviation of one site's part of the noise on every array; ``sharers`` sites make up the whole."""
-    bounds, names = sensitivities(query, noise), list(query.shapes())
-    batch = len(query.r) if isinstance(query, DualSums) else 1
-    sizes = Counter(name.startswith("trusted") for name in names)
-    return {
-        name: noise.multiplier * np.asarray(bounds[name]) * sqrt(sizes[name.startswith("trusted")] * batch / sharers)
-        for name in names
-    }
 
 
 def add_noise(query: Query, answer: Answer, noise: Noise, sharers: int) -> Answer:

@@ -7,9 +7,9 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from comt.agent.noise import Noise
 from comt.errors import InputError
 from comt.masking.messages import Terms
+from comt.noise import Noise
 from comt.queries import MAX_ANSWER_BYTES
 
 

@@ -84,8 +84,19 @@ def _report(agent: Agent, config: SiteConfig, model: TaughtModel, issues: pd.Dat
         inspect=inspect,
         spreads={**scale, config.target: float(preparation.target_scale)},
         effects=pd.DataFrame(effects, index=shown, columns=list(names)),
-        notes=[NEXT],
+        notes=[NEXT, *_privacy(agent)],
     )
+
+
+def _privacy(agent: Agent) -> list[str]:
+    """Say what noisy answers have cost so far."""
+    if agent.accountant is None or agent.noise is None:
+        return []
+    return [
+        f"Differential privacy: all {agent.accountant.rounds} noisy answers of this site so far cost ε = "
+        f"{agent.accountant.epsilon():.3g} at δ = {agent.noise.delta:g}, for one row more or less. At ε = "
+        f"{agent.noise.max_epsilon:g} the site answers no more."
+    ]
 
 
 def _as_given(config: SiteConfig, shown: NDArray[np.int64]) -> pd.DataFrame:

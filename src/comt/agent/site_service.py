@@ -134,6 +134,7 @@ class SiteService:
             target=config.target,
             labels=labels,
             by_agent=policy.by_agent and policy.min_rows <= 1,
+            noise=policy.noise,
         )
 
     def _open(self, config: SiteConfig) -> Agent:
@@ -195,7 +196,8 @@ class SiteService:
             residual_size=message.residual_size,
         )
         self._note(f"training {message.training} is done: {flagged} rows look wrong, see {folder / REPORT}")
-        return Joined(site=self.name, version=__version__)
+        epsilon = 0.0 if agent.accountant is None else agent.accountant.epsilon()
+        return Joined(site=self.name, version=__version__, noise=agent.noise, epsilon=epsilon)
 
     def _note(self, text: str, error: Exception | None = None) -> None:
         """Write to the site's own log; the engine's log gets the fact, not the words."""

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from comt.agent.noise import ClippedPreparation, Noise, multiplier_for, spreads
+from comt.agent.noise import ClippedPreparation, multiplier_for
 from comt.errors import MissingExtraError
+from comt.noise import Noise, spreads
 from comt.preparation import Preparation
 from comt.problem import Array
 from comt.queries import Curvature, DualSums
@@ -66,7 +67,10 @@ def question(r: Array, curvature: Curvature) -> DualSums:
 def fit(
     features: Array, targets: Array, rounds: int, noise: Noise | None, caution: float = 2.0, seed: int = 0
 ) -> Array:
-    """Take Newton steps if rounds are few, gradient steps of the same problem if they are many."""
+    """Take Newton steps if rounds are few, gradient steps of the same problem if they are many.
+
+    Noise is averaged as our solver does it (:mod:`comt.server.noisy`): the result is the mean of the later half of the points.
+    """
     rng = np.random.default_rng(seed)
     newton = rounds <= NEWTON_ROUNDS
     slope_spread = bend_spread = 0.0
@@ -78,8 +82,8 @@ def fit(
     steepest = caution * (0.25 * N_ROWS + LAMBDA)  # with independent features the largest curvature, times caution
     # noise may turn a direction of small curvature over; how large it is, is public
     floor = max(0.02 * N_ROWS, caution * bend_spread * np.sqrt(N_FEATURES))
-    r = np.zeros(N_FEATURES)
-    for _ in range(rounds):
+    r, late = np.zeros(N_FEATURES), np.zeros(N_FEATURES)
+    for number in range(rounds):
         alpha = expit(-targets * (features @ r))
         slope = (alpha * targets) @ features + slope_spread * rng.standard_normal(N_FEATURES)
         gradient = LAMBDA * r - slope
@@ -92,7 +96,9 @@ def fit(
             step = gradient / steepest
         r = r - step
         r *= min(1.0, 10.0 / max(float(np.linalg.norm(r)), 1e-300))
-    return r
+        if number >= rounds // 2:
+            late += r
+    return late / (rounds - rounds // 2)
 
 
 def accuracy(model: Array, features: Array, targets: Array) -> float:

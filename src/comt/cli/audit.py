@@ -22,7 +22,7 @@ def add_parser(commands: Any) -> None:
         nargs="?",
         type=Path,
         metavar="RUN",
-        help="a transcript, or the results of `comt train --transcript`",
+        help="a transcript, or the results of `comt fit` or `comt train` with --transcript",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the laboratory's rows (default 0)")
     parser.add_argument("--json", action="store_true", help="print one machine-readable object instead of a table")
@@ -34,8 +34,7 @@ def run(options: argparse.Namespace) -> int:
     from comt.audit import laboratory
     from comt.audit.recorded import findings
     from comt.errors import InputError
-    from comt.federation.transcript import read_transcript
-    from comt.server.coordinator import TRANSCRIPT
+    from comt.federation.transcript import TRANSCRIPT, read_transcript
 
     recorded: dict[str, Any] = {}
     rounds = masked = 0
@@ -43,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
         path = options.run_folder / TRANSCRIPT if options.run_folder.is_dir() else options.run_folder
         if options.run_folder.is_dir() and not path.exists():
             raise InputError(
-                f"{options.run_folder} holds no {TRANSCRIPT}; train with `comt train --transcript` to keep one."
+                f"{options.run_folder} holds no {TRANSCRIPT}; run `comt fit` or `comt train` with --transcript to keep one."
             )
         transcript = read_transcript(path)
         rounds, masked = len(transcript.rounds), sum(seen.masked for seen in transcript.rounds)

@@ -61,7 +61,7 @@ def _fit_anew(options: argparse.Namespace) -> dict[str, Any]:
     check_out(out, options.out, options.files, replace=options.force)
     plan = fit_options.plan(options)
     with draft(out) as folder:
-        trained = train_plan(plan, parameters)
+        trained = train_plan(plan, parameters, transcript=_transcript(options, folder))
         with stage("writing the results") as say:
             write_results(folder, trained, Run(_hashed(plan)), {}, say=say)
     return summary_of(trained, options.out)
@@ -92,12 +92,24 @@ def _fit_again(options: argparse.Namespace) -> dict[str, Any]:
     }
     decided = {agent: review.resolved(verdicts[agent]) for agent, review in reviews.items()}
     with draft(out) as folder:
-        trained = train_plan(earlier.plan, before.parameters, verdicts=verdicts, before=before)
+        trained = train_plan(
+            earlier.plan,
+            before.parameters,
+            verdicts=verdicts,
+            before=before,
+            transcript=_transcript(options, folder),
+        )
         changes = compare(before, issues, trained, verdicts)
         following = Run(earlier.plan, ancestors=(*earlier.ancestors, earlier.id))
         with stage("writing the results") as say:
             write_results(folder, trained, following, decided, changes, say=say)
     return summary_of(trained, shown, changes)
+
+
+def _transcript(options: argparse.Namespace, folder: Path) -> Path | None:
+    from comt.federation.transcript import TRANSCRIPT
+
+    return folder / TRANSCRIPT if options.transcript else None
 
 
 def _reviews(options: argparse.Namespace, earlier: Run) -> dict[str, Reviews]:

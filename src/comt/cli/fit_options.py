@@ -57,6 +57,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where the results go (--resume: the same folder)")
     parser.add_argument("--force", action="store_true", help="replace earlier results in --out")
+    parser.add_argument(
+        "--transcript",
+        action="store_true",
+        help="keep what a coordinator would see of the training, for `comt audit`",
+    )
     parser.add_argument("--json", action="store_true", help="print one machine-readable object")
 
 

@@ -203,7 +203,7 @@ def finish(result: dict[str, Any], folder: Path, out: Path, *, as_json: bool) ->
     """Copy model and report, and say what came out."""
     from comt.cli.train_report import REPORT, write_report
     from comt.errors import FederationError
-    from comt.server.coordinator import TRANSCRIPT
+    from comt.federation.transcript import TRANSCRIPT
 
     if not result["done"]:
         raise FederationError(result["message"])
@@ -220,6 +220,11 @@ def finish(result: dict[str, Any], folder: Path, out: Path, *, as_json: bool) ->
         f"Trained over {len(result['sites'])} sites ({result['rows']:,.0f} rows, {result['trusted_rows']:,.0f} verified) in "
         f"{result['rounds']} rounds and {result['seconds']:.1f} s to certificate {result['certificate']:.0e}."
     )
+    if privacy := result.get("privacy"):
+        print(
+            f"Differential privacy: ε = {privacy['epsilon']:.3g} at δ = {privacy['delta']:g} for one row more or less, over "
+            "all noisy answers of a site so far."
+        )
     for site, reason in sorted(result["left"].items()):
         print(f"Without site {site}: it {reason}.")
     for site, reason in sorted(result["not_informed"].items()):

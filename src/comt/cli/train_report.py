@@ -50,6 +50,7 @@ def write_report(folder: Path, result: dict[str, Any], out: Path) -> None:
             choices=[Choice(choice=c["candidate"], score=-c["loss"], weight=c["share"]) for c in choice["lines"]],
             choice_reason=choice["said"],
             columns=_columns(model),
+            privacy=result.get("privacy"),
             settings={name: str(value) for name, value in model.parameters.items() if value is not None},
         ),
     )

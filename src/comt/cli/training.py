@@ -12,6 +12,8 @@ from comt.cli.progress import stage, training_bar
 from comt.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from comt.agent import Agent, TableRows
@@ -55,9 +57,14 @@ def train_plan(
     *,
     verdicts: Mapping[str, Mapping[int, Verdict]] | None = None,
     before: TaughtModel | None = None,
+    transcript: Path | None = None,
 ) -> Trained:
-    """Train; ``before`` is a model of the same files whose schema is kept and from which the solver starts."""
+    """Train; ``before`` is a model of the same files whose schema is kept and from which the solver starts.
+
+    What a coordinator would see of it is kept in the file ``transcript``, if one is given.
+    """
     from comt import CoMTClassifier, CoMTRegressor
+    from comt.federation.transcript import Transcript
     from comt.reporting import shows_changes
     from comt.validation import held_out
 
@@ -76,7 +83,7 @@ def train_plan(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with training_bar(model.tol):
-            model.fit_agents(agents)
+            model.fit_agents(agents, transcript=None if transcript is None else Transcript(transcript))
         seconds = monotonic() - start
         with stage("looking for rows that look wrong"):
             issues = model.issues(changes=shows_changes(agents))

@@ -17,6 +17,7 @@ from comt.agent import Agent
 from comt.agent.files import FileRows
 from comt.errors import InputError, NoTrustedRowsWarning, SparsityWarning
 from comt.federation import LocalFederation
+from comt.federation.transcript import Transcript
 from comt.inputs import check_features, check_trusted, group
 from comt.losses import LossName
 from comt.problem import Array
@@ -115,7 +116,7 @@ class CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc
         return self
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit_agents(self, agents: Sequence[Agent]) -> Self:
+    def fit_agents(self, agents: Sequence[Agent], *, transcript: Transcript | None = None) -> Self:
         """Train over agents that have their rows wherever they are, such as files larger than memory.
 
         ``alpha_`` and ``selected_`` are then left out: per-row values stay with the agents (``Agent.alphas``).
@@ -124,6 +125,8 @@ class CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc
         ----------
         agents:
             Agents with numeric targets; for classification, over files (labels are read there) or with targets ±1.
+        transcript:
+            Records what a coordinator would see of the training; ``comt audit`` attacks it.
         """
         settings = check_settings(self, self._loss_name)
         if not agents:
@@ -133,14 +136,16 @@ class CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc
         self.feature_names_in_ = np.array(agents[0].columns, dtype=object)
         for stale in ("alpha_", "selected_"):
             self.__dict__.pop(stale, None)
-        self._train(list(agents), settings, None, None)
+        self._train(list(agents), settings, None, None, transcript)
         self._positions = [
             agent.rows.positions() if isinstance(agent.rows, FileRows) else np.arange(agent.rows.n_rows)
             for agent in agents
         ]
         return self
 
-    def _train(self, agents: list[Agent], settings: Settings, X: Any, y: Any) -> Training:
+    def _train(
+        self, agents: list[Agent], settings: Settings, X: Any, y: Any, transcript: Transcript | None = None
+    ) -> Training:
         if not any(agent.rows.n_rows for agent in agents):
             raise InputError(
                 "every row is trusted, but teaching needs rows that may be wrong; fit an ordinary model to trusted rows alone."
@@ -150,7 +155,7 @@ class CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc
             start = (self.r_, self.theta_)
         # below this size handing work to threads costs more than it saves
         n_rows = sum(agent.rows.n_rows for agent in agents)
-        federation = LocalFederation(agents, threads=1 if n_rows < THREADS_FROM else None)
+        federation = LocalFederation(agents, threads=1 if n_rows < THREADS_FROM else None, transcript=transcript)
         with RoundReporter(self, X, y) as reporter, federation.open():
             training = train(federation, settings, start=start, n_rows=n_rows, watch=reporter.round_done)
         sums = training.solution.sums

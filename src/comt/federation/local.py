@@ -14,6 +14,7 @@ from comt.declaration import Declaration, Declare
 from comt.errors import InputError
 from comt.federation.base import Answering
 from comt.federation.transcript import Transcript
+from comt.noise import NoiseInSums, agreed
 from comt.queries import Answer, Query, Totals
 
 
@@ -60,6 +61,11 @@ class LocalFederation:
     def rounds(self) -> int:
         """Exchanges so far."""
         return self._rounds
+
+    @property
+    def noise(self) -> NoiseInSums | None:
+        """The noise in sums; without masks every agent adds the whole of it."""
+        return agreed([getattr(agent, "noise", None) for agent in self._agents], copies=len(self._agents))
 
     @contextmanager
     def open(self) -> Iterator[LocalFederation]:

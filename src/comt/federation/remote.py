@@ -27,6 +27,8 @@ from comt.federation.transcript import Transcript
 from comt.federation.transport import Kind, Line, Traffic, Transport
 from comt.masking.messages import MESSAGES as MASKING
 from comt.masking.messages import Refused
+from comt.masking.seeds import threshold
+from comt.noise import NoiseInSums, agreed
 from comt.queries import ProximalStep, Query, Totals
 from comt.schema import Schema
 
@@ -91,6 +93,8 @@ class RemoteFederation:
         self.left: dict[str, str] = {}
         self.classes: tuple[Any, ...] = ()
         self.replayed = 0
+        #: the most that noisy answers have cost any site, as they said at the end
+        self.epsilon = 0.0
         self.on_round: Callable[[str, float], None] | None = None
 
     @property
@@ -129,6 +133,13 @@ class RemoteFederation:
     def by_agent(self) -> bool:
         """Whether all sites present answer questions whose sum shows each of them by itself."""
         return all(answer.by_agent for answer in self._said())
+
+    @property
+    def noise(self) -> NoiseInSums | None:
+        """The noise in sums of the sites present; under masks those that are needed to unmask make up the whole of it."""
+        sites = len(self._present)
+        copies = sites / threshold(sites) if self.masked else float(sites)
+        return agreed([answer.noise for answer in self._said()], copies)
 
     def _said(self) -> list[messages.Joined]:
         """Return what the sites present said when they joined."""
@@ -196,6 +207,7 @@ class RemoteFederation:
         replies = self._exchange(self._present, message, messages.Joined)
         missing = self._missing(replies) | {s: reasons.refusal(a.refusal) for s, a in replies.items() if a.refusal}
         self.left = before
+        self.epsilon = max((answer.epsilon for answer in replies.values()), default=0.0)
         return missing
 
     def leave(self, reasons: Mapping[str, str]) -> None:

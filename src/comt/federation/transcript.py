@@ -24,6 +24,8 @@ from comt.masking.messages import read_query
 from comt.problem import Array
 from comt.queries import Query, Totals
 
+#: its name in a folder of results
+TRANSCRIPT = "transcript.comt"
 _START = hashlib.sha256(b"comt transcript 1").digest()
 _SIZE = 8
 

@@ -56,6 +56,8 @@ class FederationReport:
     choice_reason: str = ""
     columns: Sequence[ColumnSummary] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    #: "epsilon" and "delta" of a site's noisy answers, the largest of all sites; None: sums were exact
+    privacy: Mapping[str, float] | None = None
 
 
 def write_federation_report(path: str | Path, report: FederationReport) -> None:

@@ -22,7 +22,7 @@ from comt.declaration import MIN_COUNT, Declare
 from comt.errors import ComtError, FederationError, RefusedError, SiteLeftError
 from comt.federation.journal import Journal
 from comt.federation.remote import RemoteFederation
-from comt.federation.transcript import Transcript
+from comt.federation.transcript import TRANSCRIPT, Transcript
 from comt.federation.transport import Transport
 from comt.losses import LossName
 from comt.masking.identity import CertificateIdentity
@@ -30,6 +30,7 @@ from comt.messages import Finish, Task
 from comt.model_file import TaughtModel, filled
 from comt.queries import ResidualScale
 from comt.schema import Schema
+from comt.server import noisy
 from comt.server.auto.choice import Choice
 from comt.server.schema import agree_on_schema
 from comt.server.training import Training, train
@@ -40,7 +41,6 @@ REQUEST, PROGRESS, RESULT = "request.json", "progress.jsonl", "result.json"
 MODEL, CHECKPOINT = "model.json", "checkpoint.bin"
 #: folder of a coordinator's kit that holds one folder per training
 TRAININGS = "trainings"
-TRANSCRIPT = "transcript.comt"
 _LOSS: dict[Task, LossName] = {"regression": "squared", "classification": "logistic"}
 #: fewer trusted rows than this do not tell how far off a right row may be
 ENOUGH_TRUSTED = 10
@@ -158,6 +158,8 @@ def run(
     while True:
         if len(federation.agents) < request.min_sites:
             raise _too_few(federation, request)
+        if federation.noise is not None:
+            noisy.check(settings)  # before any of the sites' budget is spent
         progress("attempt", sites=federation.agents, left=federation.left, masked=federation.masked)
         try:
             schema = begin(federation)
@@ -200,6 +202,8 @@ def _too_few(federation: RemoteFederation, request: Request) -> FederationError:
 
 def _residual_size(federation: RemoteFederation, training: Training) -> float:
     """How far off a right row may be: from the trusted rows if there are enough, else from all."""
+    if federation.noise is not None:  # no noise covers the question; what the solver has seen must do
+        return noisy.residual_size(training.solution.sums)
     totals = federation.sum(ResidualScale(loss_name="squared", preparation=training.preparation, theta=training.theta))
     kind, rows = ("trusted", "trusted_rows") if totals["trusted_rows"] >= ENOUGH_TRUSTED else ("buggy", "rows")
     return float(np.sqrt(totals[kind] / max(float(totals[rows]), 1.0)))
@@ -237,6 +241,12 @@ def _median_is_center(training: Training) -> bool:
     return training.settings.standardize and training.settings.problem.intercept
 
 
+def _privacy(federation: RemoteFederation) -> dict[str, float] | None:
+    """Return (ε, δ) of all noisy answers that a site has given so far, the largest of all sites; None without noise."""
+    told = federation.noise
+    return None if told is None else {"epsilon": federation.epsilon, "delta": told.noise.delta}
+
+
 def report(outcome: Outcome) -> dict[str, Any]:
     """Return the aggregate numbers: nothing about single sites but their names and whether they stayed."""
     training, federation = outcome.training, outcome.federation
@@ -255,6 +265,7 @@ def report(outcome: Outcome) -> dict[str, Any]:
         "seconds": outcome.seconds,
         "bytes_sent": federation.traffic.sent,
         "bytes_received": federation.traffic.received,
+        "privacy": _privacy(federation),
         "choice": None if training.choice is None else _told(training.choice),
     }
 

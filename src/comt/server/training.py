@@ -11,10 +11,11 @@ from comt.errors import InputError
 from comt.federation.base import Federation
 from comt.federation.pooled import Pooled
 from comt.federation.watched import Watched
+from comt.noise import Noisy
 from comt.optimize.points import Solution
 from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
-from comt.server import admm, dual, newton_cg, selection
+from comt.server import admm, dual, newton_cg, noisy, selection
 from comt.server.ask import sums_at
 from comt.server.auto import choose
 from comt.server.auto.agents import ask_moments, moments_of, weigh_agents
@@ -91,15 +92,22 @@ def train(
     (``by_agent=False``), whatever is chosen is chosen for all of them together.
     """
     before = federation.rounds
+    told = federation.noise if isinstance(federation, Noisy) else None
+    if told is not None:
+        noisy.check(settings)
     columns = federation.declare()
     problem = settings.problem
     preparation = agree_on_preparation(
-        federation,
+        federation if told is None else noisy.Thresholded(federation, told),
         len(columns),
         standardize=settings.standardize,
         fit_intercept=problem.intercept,
         scale_target=problem.loss_name == "squared",
     )
+    if told is not None:
+        preparation = noisy.prepared(preparation)
+        solution = noisy.solve(federation, preparation, problem, told, rounds=settings.max_rounds, watch=watch)
+        return Training(settings, preparation, solution, solution.theta, "newton", federation.rounds - before)
     watched = (Watched if by_agent else Pooled)(federation, watch)
     if settings.teaching == "auto":
         return _choose(watched, settings, preparation, before)
