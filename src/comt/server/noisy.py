@@ -162,9 +162,9 @@ class _Asking:
             sums,
             rows=max(sums.rows, 1.0),
             trusted_rows=max(sums.trusted_rows, 0.0),
-            size_sq=max(sums.size_sq, 0.0),
-            trusted_size_sq=max(sums.trusted_size_sq, 0.0),
-            alpha_sq=max(sums.alpha_sq, 0.0),
+            size_sq=max(sums.size_sq, 1.0),
+            trusted_size_sq=max(sums.trusted_size_sq, 1.0),
+            alpha_sq=max(sums.alpha_sq, 1.0),
             weight_xx=_lifted(sums.weight_xx, reach * float(np.max(found["weight_xx"]))),
             trusted_bend=_lifted(sums.trusted_bend, reach * float(np.max(found["trusted_bend"]))),
         )
