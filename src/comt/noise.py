@@ -69,7 +69,7 @@ class Noisy(Protocol):
 
     @property
     def noise(self) -> NoiseInSums | None:
-        """What the sites have agreed on; None: sums are exact."""
+        """What the sites have agreed on, or None if sums are exact."""
 
 
 @singledispatch
