@@ -172,26 +172,22 @@ class _Reader:
     def __init__(self, data: bytes, classes: Classes) -> None:
         self.data, self.size, self.classes, self.place = data, len(data), classes, 0
 
-    def take(self) -> bytes:
-        """Read a count, then so many bytes."""
-        start = self.place + _COUNT.size
-        end = self.place = start + _COUNT.unpack_from(self.data, self.place)[0]
-        if end > self.size:
-            raise ValueError("ends early")
-        return self.data[start:end]
-
     def number(self, form: struct.Struct) -> Any:
         found = form.unpack_from(self.data, self.place)[0]
         self.place += form.size
         return found
 
     def value(self, depth: int) -> Any:
-        tag = self.data[self.place]
-        self.place += 1
-        if tag == _TEXT:
-            return self.take().decode()
-        if tag == _BYTES:
-            return self.take()
+        place = self.place
+        tag = self.data[place]
+        if tag == _TEXT or tag == _BYTES:
+            start = place + 5  # behind the tag and a count
+            end = self.place = start + _COUNT.unpack_from(self.data, place + 1)[0]
+            if end > self.size:
+                raise ValueError("ends early")
+            found = self.data[start:end]
+            return found.decode() if tag == _TEXT else found
+        self.place = place + 1
         if tag == _INTEGER:
             return self.number(_LONG)
         if tag == _ARRAY:
@@ -255,7 +251,7 @@ class _Reader:
         name = self.value(depth)
         cls = self.classes[name]
         values = {}
-        for key, fits in _checks(cls).items():
+        for key, fits in _checks(cls):
             value = values[key] = self.value(depth)
             if not fits(value):
                 raise ProtocolError(f"'{key}' of a {name} message is of the wrong type; update the sender's software.")
@@ -271,10 +267,10 @@ def _names(cls: type) -> tuple[str, ...]:
 
 
 @cache
-def _checks(cls: type) -> dict[str, Check]:
+def _checks(cls: type) -> tuple[tuple[str, Check], ...]:
     """Return, for every field, the function that says whether a value is of its annotated type."""
     hints = get_type_hints(cls)
-    return {name: _check(hints[name]) for name in _names(cls)}
+    return tuple((name, _check(hints[name])) for name in _names(cls))
 
 
 def _check(hint: Any) -> Check:

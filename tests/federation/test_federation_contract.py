@@ -27,13 +27,13 @@ from contract_job import ContractCoordinator, SimulatedSite
 folder, n_sites, cases, repeat = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 recipe = CollabRecipe(
     job_name="contract", server=ContractCoordinator(out=folder, cases=cases, repeat=repeat),
-    client=SimulatedSite(folder=folder), min_clients=n_sites,
+    client=SimulatedSite(folder=folder), min_clients=n_sites, sync_task_timeout=180,
 )
 recipe.execute(SimEnv(num_clients=n_sites, workspace_root=folder + "/simulator", log_config="ERROR"))
 """
 
 
-def simulate(folder, paths, cases=(), repeat=1, seconds=240):
+def simulate(folder, paths, cases=(), repeat=1, seconds=400):
     """Run cases inside one job of the engine's simulator; results are files in the folder."""
     for name, path in paths.items():
         settings(path, folder / "results" / name).save(folder / f"{name}.toml")

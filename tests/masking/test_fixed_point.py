@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from comt.errors import ProtocolError, RangeError
 from comt.masking.fixed_point import DEFAULT_SCALE, Layout, accumulate
 
-LIMIT = 2.0**62
+
+def limit(terms):
+    """The smallest number that is refused, at the default scale."""
+    return 2.0 ** (62 - terms.bit_length()) / terms
 
 
 def total_of(parts, scale=DEFAULT_SCALE, order=None):
@@ -24,7 +27,7 @@ def total_of(parts, scale=DEFAULT_SCALE, order=None):
 
 
 magnitudes = st.one_of(
-    st.floats(-LIMIT / 9, LIMIT / 9, allow_nan=False),
+    st.floats(-limit(9), limit(9), allow_nan=False),
     st.sampled_from(
         [0.0, 0.5, -0.5, 1.0, -1.0, 2e11, -2e11, 2.0**-64, -(2.0**-65), 5e-324, 0.49999999999999994, -1e-18]
     ),
@@ -50,15 +53,30 @@ def test_bits_do_not_depend_on_the_order(values, random):
     np.testing.assert_array_equal(total_of(parts, order=order), reference)
 
 
-@pytest.mark.parametrize(
-    "value", [2.0**63, -(2.0**63), 2.0**63 - 1024, 2.0**64, -(2.0**64), 2.0**64 + 4096, -3.0, 3.0, 0.0]
-)
-def test_every_carry_between_the_words(value):
-    """At scale 0 the integer is the value itself, so both words can be read."""
-    layout = Layout({"x": (1,)}, {"x": 0}, 1)
-    words = layout.encode({"x": np.array([value])})
-    assert int(words[0, 0]) + (int(words[1, 0]) << 64) == int(value) % 2**128
-    assert layout.decode(words)["x"][0] == value
+@pytest.mark.parametrize("terms", [1, 2, 3, 4, 5, 7, 8, 100])
+@pytest.mark.parametrize("exponent", range(58, 68))
+@pytest.mark.parametrize("sign", [1, -1])
+def test_every_split_between_the_words(terms, exponent, sign):
+    """At scale 0 the integer is the value itself, so both words can be read; the worst values are those about a half."""
+    layout = Layout({"x": (1,)}, {"x": 0}, terms)
+    low_bits = 64 - terms.bit_length()
+    middle = 2.0**exponent
+    for value in (0.0, 3.0, middle, 1.5 * middle, np.nextafter(middle, 0.0), np.nextafter(middle, np.inf)):
+        words = layout.encode({"x": np.array([sign * value])}).view(np.int64)
+        low, high = int(words[0, 0]), int(words[1, 0])
+        assert low + (high << low_bits) == int(sign * value)
+        assert abs(low) <= 2 ** (low_bits - 1)
+        found = total_of([np.array([sign * value])] * terms, scale=0)[0]
+        assert found == pytest.approx(terms * sign * value, rel=2.0**-51)
+
+
+@pytest.mark.parametrize("terms", [2, 3, 5, 100])
+def test_low_words_that_add_up_move_to_the_high_ones(terms):
+    """Half of a low word from everybody, taken back by one: rounding before the move would lose the small number."""
+    half = 2.0 ** (63 - terms.bit_length() - 64)  # at the default scale
+    parts = [np.array([half])] * (terms - 1) + [np.array([1e-18 - (terms - 1) * half])]
+    exact = float(sum(Fraction(float(part[0])) for part in parts))
+    assert total_of(parts)[0] == pytest.approx(exact, rel=2.0**-51, abs=terms / 2 * 2.0**-64)
 
 
 def test_small_terms_survive_large_ones():
@@ -67,14 +85,9 @@ def test_small_terms_survive_large_ones():
     assert total_of(parts)[0] == pytest.approx(1e-3, rel=1e-15)
 
 
-def big(words):
-    """Read pairs of words as Python integers."""
-    return [int(low) + (int(high) << 64) for low, high in zip(*words, strict=True)]
-
-
 @pytest.mark.parametrize("signs", [(1,), (-1,), (1, 1, -1, 1, -1, -1, -1), (1,) * 300, (-1,) * 300], ids=len)
 def test_many_terms_are_added_and_subtracted_as_whole_numbers(signs):
-    """Against Python's integers; random words carry in every second place, all ones and zeros in the worst ones."""
+    """Against Python's integers, word by word; random words overflow in every second place."""
     rng = np.random.default_rng(0)
     parts = [rng.integers(0, 2**64, size=(2, 50), dtype=np.uint64) for _ in range(len(signs) + 1)]
     for part in parts:
@@ -82,10 +95,10 @@ def test_many_terms_are_added_and_subtracted_as_whole_numbers(signs):
     total = parts[0].copy()
     accumulate(total, zip(parts[1:], signs, strict=True))
     expected = [
-        (start + sum(sign * term for sign, term in zip(signs, terms, strict=True))) % 2**128
-        for start, *terms in zip(*map(big, parts), strict=True)
+        (start + sum(sign * term for sign, term in zip(signs, terms, strict=True))) % 2**64
+        for start, *terms in zip(*(part.ravel().tolist() for part in parts), strict=True)
     ]
-    assert big(total) == expected
+    assert total.ravel().tolist() == expected
     accumulate(total, zip(parts[1:], [-sign for sign in signs], strict=True))
     np.testing.assert_array_equal(total, parts[0])
 
@@ -93,7 +106,7 @@ def test_many_terms_are_added_and_subtracted_as_whole_numbers(signs):
 @pytest.mark.parametrize("terms", [1, 3, 100])
 def test_what_could_wrap_around_is_refused(terms):
     layout = Layout({"fine": (1,), "large": (2,)}, {}, terms)
-    just = LIMIT / terms
+    just = limit(terms)
     layout.encode({"fine": np.ones(1), "large": np.array([0.0, -np.nextafter(just, 0.0)])})
     for value in (just, -just, 1e300, -1e308):
         with pytest.raises(RangeError, match="'large'") as caught:
@@ -102,7 +115,7 @@ def test_what_could_wrap_around_is_refused(terms):
 
 
 def test_the_largest_that_passes_does_not_wrap():
-    value = np.nextafter(LIMIT / 4, 0.0)
+    value = np.nextafter(limit(4), 0.0)
     assert total_of([np.array([value])] * 4)[0] == pytest.approx(4 * value, rel=1e-15)
 
 

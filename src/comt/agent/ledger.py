@@ -70,7 +70,8 @@ class Ledger:
     def append(self, *entries: Entry) -> None:
         """Enter the arrays of one answer."""
         self._entries += entries
-        self._write("left", *map(_fields, entries))
+        if self.path is not None:
+            self._write("left", *map(_fields, entries))
 
     def refuse(self, agent: str, round_number: int, purpose: str, reason: str) -> None:
         """Enter a question that was refused."""

@@ -1,16 +1,20 @@
-"""Numbers as integers of 128 bits, so that masks hide them completely and sums do not depend on their order.
+"""Numbers as pairs of 64-bit words, so that masks hide them completely and sums do not depend on their order.
 
-A number x becomes the integer X = round(x · 2^s) modulo 2^128, kept in two 64-bit words; s is public, one per array.
+A number x becomes the integer X = round(x · 2^s), split as X = H · 2^b + L with |L| ≤ 2^(b−1). L and H travel as words of 64
+bits in two's complement, and words are added modulo 2^64, each by itself. s is public, one per array; b = 64 − (bits of K)
+leaves room for K summands, so that no sum of low words carries into the high ones.
 
 **Error bound.** For K summands the decoded sum differs from the sum of the x_k by at most
 
     (K/2) · 2^−s  +  2^−51 · |Σ x_k|
 
 *Proof.* x · 2^s is exact in binary floating point (a product that underflows is below one half and rounds to 0), so
-each X_k is off by at most 1/2: together K/2 steps of 2^−s. An encoder refuses |x| · 2^s ≥ 2^126/K; hence |Σ X_k| < 2^126
-and addition modulo 2^128 is addition of integers: exact, in any order, never wrapped around. Decoding
-rounds three times, each by at most 2^−53 of the result.
-With the default s = 64 the step is 5.4e−20 and numbers up to 2^62/K = 4.6e18/K pass.
+each X_k is off by at most 1/2: together K/2 steps of 2^−s. The split is exact: H is a rounded quotient by a power of two, and
+X − H · 2^b is a multiple of the spacing of doubles at X, or X itself. |ΣL| ≤ K · 2^(b−1) < 2^63 because K < 2^(64−b); an
+encoder refuses |X| ≥ 2^(62+b)/K, hence |ΣH| ≤ 2^62 + K/2 < 2^63. So addition modulo 2^64 is addition of integers: exact,
+in any order, never wrapped around. Before decoding, what ΣL has beyond ±2^(b−1) moves to ΣH; then either ΣH = 0 or
+|ΣH · 2^b| ≤ 2 |ΣX|, and rounding both words and their sum costs at most (1 + 2 + 1) · 2^−53 of |ΣX|.
+With the default s = 64 the step is 5.4e−20 and numbers up to 2^(62 − bits of K)/K pass, 1.2e17 for five sites.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from numpy.typing import NDArray
 from comt.errors import ProtocolError, RangeError
 from comt.problem import Array
 
-#: a vector of 128-bit integers: row 0 the low words, row 1 the high ones
+#: a vector of integers in two words each: row 0 the low words, row 1 the high ones
 Words = NDArray[np.uint64]
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -37,8 +41,6 @@ COARSER = 16
 SCALES = (-960, DEFAULT_SCALE)
 #: matrices that are symmetric by what they mean: their lower half need not travel
 SYMMETRIC = ("weight_xx", "trusted_bend")
-_WORD, _HALF = 2.0**64, 2.0**63
-_LIMIT = 2.0**126
 
 
 class Layout:
@@ -58,6 +60,9 @@ class Layout:
         #: by what to multiply, if it is the same for all arrays
         self.common = 2.0**DEFAULT_SCALE if not scales else None
         self.terms = terms
+        #: b, and from where on the sum of so many integers could wrap around
+        self._low_bits = 64 - terms.bit_length()
+        self._limit = 2.0 ** (62 + self._low_bits)
         wrong = [s for s in self.scales.values() if not SCALES[0] <= s <= SCALES[1]]
         if wrong or terms < 1 or not set(scales) <= set(self.shapes):
             raise ProtocolError(
@@ -80,25 +85,25 @@ class Layout:
             else:
                 for name, part in self._split(values):
                     np.ldexp(part, self.scales[name], out=part)
-        if values.size and not max(values.max(), -values.min()) < _LIMIT / self.terms:  # also so with NaN
+        if values.size and not max(values.max(), -values.min()) < self._limit / self.terms:  # also so with NaN
             for name, part in self._split(values):
                 if not np.isfinite(arrays[name]).all():
                     raise ProtocolError(
                         f"'{name}' holds values that are not finite; check the rows for values too large to square."
                     )
-                if not (np.abs(part) < _LIMIT / self.terms).all():
+                if not (np.abs(part) < self._limit / self.terms).all():
                     raise RangeError(
                         f"'{name}' holds numbers too large for its scale of 2^{self.scales[name]}; ask with a smaller one.",
                         array=name,
                     )
-        return _words(values)
+        return _words(values, self._low_bits)
 
     def decode(self, words: Words) -> dict[str, Array]:
         """Return the arrays; refuse sums that no honest encoders can have made."""
-        values = _numbers(words)
+        values = _numbers(words, self._low_bits)
         arrays: dict[str, Array] = {}
         for name, part in self._split(values):
-            if part.size and not max(part.max(), -part.min()) < _LIMIT:
+            if part.size and not max(part.max(), -part.min()) < self._limit:
                 raise ProtocolError(
                     f"the sum of '{name}' is out of range, so a site did not send what it should; train without that site."
                 )
@@ -141,49 +146,31 @@ def _half(width: int) -> Half:
     return Half(there, back.ravel())
 
 
-def _words(scaled: Array) -> Words:
+def _words(scaled: Array, low_bits: int) -> Words:
     np.rint(scaled, out=scaled)
-    high = scaled * (1.0 / _WORD)
+    high = scaled * 2.0**-low_bits
     np.rint(high, out=high)
-    low = scaled
-    # exact: below 2^63 nothing is taken away, from there on a double is a multiple of 2^11
-    low -= high * _WORD
-    edge = low == _HALF
-    if edge.any():
-        low[edge] -= _WORD
-        high[edge] += 1.0
     words = np.empty((2, len(scaled)), dtype=np.uint64)
     signed = words.view(np.int64)
-    signed[0] = low
     signed[1] = high
-    signed[1] += signed[0] >> 63  # a negative low word has borrowed
+    high *= 2.0**low_bits
+    np.subtract(scaled, high, out=scaled)  # exact, see above
+    signed[0] = scaled
     return words
 
 
-def _numbers(words: Words) -> Array:
-    low, high = words[0].view(np.int64), words[1].view(np.int64)
-    # the low word counts as signed, with its carry in the high one: then nothing cancels between the two
-    numbers: Array = low + (high - (low >> 63)) * _WORD
+def _numbers(words: Words, low_bits: int) -> Array:
+    low, high = words.view(np.int64)
+    # what the low word has too much moves to the high one: then nothing cancels between the two
+    excess = (low >> (low_bits - 1)) + 1 >> 1
+    numbers: Array = (low - (excess << low_bits)) + (high + excess) * 2.0**low_bits
     return numbers
 
 
 def accumulate(total: Words, terms: Iterable[tuple[Words, int]]) -> None:
-    """Add (sign 1) and subtract (sign −1) many vectors in place, modulo 2^128.
+    """Add (sign 1) and subtract (sign −1) many vectors in place, word by word modulo 2^64.
 
-    Carries from the low to the high words are counted and added once, at the end. A term is used up before the next one is
-    asked for, so that all may come in the same buffer.
+    A term is used up before the next one is asked for, so that all may come in the same buffer.
     """
-    low = total[0]
-    over = np.empty(low.shape, dtype=bool)
-    carries = np.zeros(low.shape, dtype=np.int16)  # enough for 32,767 terms
     for words, sign in terms:
-        if sign > 0:
-            np.add(total, words, out=total)
-            np.less(low, words[0], out=over)
-            np.add(carries, over, out=carries)
-        else:
-            np.less(low, words[0], out=over)
-            np.subtract(total, words, out=total)
-            np.subtract(carries, over.view(np.int8), out=carries)
-    high = total[1].view(np.int64)
-    np.add(high, carries, out=high)
+        (np.add if sign > 0 else np.subtract)(total, words, out=total)

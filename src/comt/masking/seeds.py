@@ -46,7 +46,7 @@ _zeros = lru_cache(maxsize=4)(bytes)
 
 
 def masks(keys: Iterable[tuple[bytes, int]], length: int) -> Iterator[tuple[Words, int]]:
-    """Yield a mask for every key, with its sign: uniform 128-bit integers that repeat under no other key.
+    """Yield a mask for every key, with its sign: uniform words that repeat under no other key.
 
     All come in the same memory, one after the other: fresh memory for each would take as long as the cipher.
     """

@@ -118,7 +118,7 @@ def write_job(folder: Path, training: str, min_sites: int, server: Any, client: 
     """Write a job that names the classes of two installed objects and nothing more; code never travels."""
     from nvflare.collab import CollabRecipe
 
-    recipe = CollabRecipe(job_name=training, server=server, client=client, min_clients=min_sites, sync_task_timeout=30)
+    recipe = CollabRecipe(job_name=training, server=server, client=client, min_clients=min_sites, sync_task_timeout=60)
     with contextlib.redirect_stdout(io.StringIO()):
         recipe.export(str(folder))
     job = folder / training
