@@ -180,7 +180,7 @@ class _Reader:
     def value(self, depth: int) -> Any:
         place = self.place
         tag = self.data[place]
-        if tag == _TEXT or tag == _BYTES:
+        if tag in (_TEXT, _BYTES):
             start = place + 5  # behind the tag and a count
             end = self.place = start + _COUNT.unpack_from(self.data, place + 1)[0]
             if end > self.size:

@@ -17,6 +17,7 @@ def test_demo_prints_one_object_for_machines(capsys, tmp_path):
     assert summary["scores"]["clean oracle"]["mean"] > 0.98
     assert summary["worst_certificate"] <= 1e-8
     assert summary["rounds"] <= 60
+    assert summary["worst_and_wrong"] > 0.7 * summary["rows_wrong"]
     assert len(list((tmp_path / "reports").glob("*/report.html"))) == 5
     assert "diagnosis" in (tmp_path / "reports" / "report.html").read_text(encoding="utf-8")
 
