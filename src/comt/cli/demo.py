@@ -204,8 +204,8 @@ def _print(summary: dict[str, Any], console: Any) -> None:
         f"\nWhat happened: five hospitals with {FLIPPED:.0%} of their diagnoses flipped trained one tumour classifier without "
         f"showing each other a row; {N_TRUSTED} verified rows lifted it from {buggy:.3f} to {comt:.3f} (those rows alone: "
         f"{trusted:.3f}). Of {summary['rows_flagged']:.0f} errors it is sure ({summary['flagged_and_wrong']:.0f} are errors; "
-        f"more verified rows make it bolder); of the {summary['rows_wrong']:.0f} rows it puts first, as many as there are errors, "
-        f"{summary['worst_and_wrong']:.0f} are wrong."
+        f"more verified rows make it bolder); of the {summary['rows_wrong']:.0f} rows it puts first, as many as "
+        f"there are errors, {summary['worst_and_wrong']:.0f} are wrong."
     )
     console.print(
         f"Reports: {summary['reports']}/report.html for everybody, <hospital>/report.html for each hospital alone."
