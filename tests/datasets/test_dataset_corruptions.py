@@ -137,6 +137,14 @@ def test_systematic_flips_keep_their_rate_on_ties_and_avoid_binary_columns():
         assert x[wrong, 2].min() > x[~wrong, 2].max()
 
 
+def test_systematic_flips_may_follow_a_sum_of_columns():
+    ((x, y),) = clean_rows("classification")[:1]
+    wrong = FeatureDependentFlips(0.3, 1, columns=2)([(x, y)], "classification", rng()).wrong_targets[0]
+    assert wrong.sum() == round(0.3 * len(y))
+    sums = [x[:, 1] + x[:, k] for k in range(x.shape[1])]
+    assert sum(bool(values[wrong].min() >= values[~wrong].max()) for values in sums) == 1
+
+
 @given(fraction=st.floats(0, 1), seed=st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
 def test_a_rule_of_thumb_overrules_the_clearest_disagreements(fraction, seed):
@@ -157,6 +165,13 @@ def test_target_rates_are_exact(corruption):
     rows = clean_rows("regression")
     result = corruption(rows, "regression", rng())
     assert [int(m.sum()) for m in result.wrong_targets] == [round(0.35 * len(y)) for _, y in rows]
+
+
+def test_another_unit_at_some_agents_only():
+    rows = clean_rows("regression")
+    result = ScaledTargets(1.0, factor=10.0, agents=(1, 3))(rows, "regression", rng())
+    assert [bool(wrong.all()) for wrong in result.wrong_targets] == [k in (1, 3) for k in range(len(rows))]
+    np.testing.assert_allclose(result.targets[1], 10.0 * rows[1][1])
 
 
 def test_negation_is_about_the_common_mean():

@@ -8,6 +8,7 @@ import pandas as pd
 
 from comt.bench.automatic import Automatic
 from comt.bench.render_tables import markdown, origin
+from comt.bench.unseen import MADE_UP
 
 SIMPLE = ["TI-only", "Buggy-only"]
 CELL = ["data", "corruption", "noise", "trusted"]
@@ -31,7 +32,11 @@ def render_choice(folder: Path, experiment: str = "choice") -> str | None:
         scores = [f"{row[name]:.3f}" for name in (Automatic.name, *SIMPLE, "clean oracle")]
         size = f"{row['noise']:g}" if row["noise"] else ""
         lines.append([row["data"], row["corruption"], size, str(row["trusted"]), *scores, told])
-    return "\n".join([origin(results), _sentence(results), markdown(header, lines)])
+    said = [_sentence(results)]
+    theirs = results["data"].isin(MADE_UP)
+    if theirs.any():
+        said += ["Of these cells, those in which the prototypes lost. " + _sentence(results[theirs])]
+    return "\n".join([origin(results), *said, markdown(header, lines)])
 
 
 def _sentence(results: pd.DataFrame) -> str:

@@ -74,10 +74,14 @@ class AsymmetricFlips(Corruption):
 
 @dataclass(frozen=True)
 class FeatureDependentFlips(Corruption):
-    """Systematic flips: the rows with the largest values of one column are mislabelled, at every agent."""
+    """Systematic flips: the rows with the largest values of one column are mislabelled, at every agent.
+
+    With ``columns`` = 2 or more it is the sum of that many columns, drawn like the one, that decides.
+    """
 
     fraction: float = 0.3
     column: int | None = None
+    columns: int = 1
 
     def __post_init__(self) -> None:
         require_share("fraction", self.fraction)
@@ -86,6 +90,7 @@ class FeatureDependentFlips(Corruption):
     def description(self) -> str:
         """Say what goes wrong."""
         which = "one column" if self.column is None else f"column {self.column}"
+        which = which if self.columns == 1 else f"the sum of {self.columns} columns"
         return f"labels of the {self.fraction:.0%} of rows with the largest values of {which} flipped"
 
     @property
@@ -96,6 +101,8 @@ class FeatureDependentFlips(Corruption):
     def change(self, draft: Draft, rng: np.random.Generator) -> None:
         """Flip labels beyond one threshold for all agents."""
         values = _column(draft, self.column, rng)
+        for _ in range(self.columns - 1):
+            values = values + _column(draft, None, rng)
         # ties are broken at random so that exactly the asked share is flipped
         order = np.lexsort((rng.random(len(values)), -values))
         _flip(draft, order[: round(self.fraction * len(values))])

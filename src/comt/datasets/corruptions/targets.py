@@ -79,10 +79,11 @@ class ShiftedTargets(Corruption):
 
 @dataclass(frozen=True)
 class ScaledTargets(Corruption):
-    """Some targets are written in another unit."""
+    """Some targets are written in another unit, at every agent or at some."""
 
     fraction: float = 0.3
     factor: float = 10.0
+    agents: int | tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         require_share("fraction", self.fraction)
@@ -90,7 +91,8 @@ class ScaledTargets(Corruption):
     @property
     def description(self) -> str:
         """Say what goes wrong."""
-        return f"{self.fraction:.0%} of the targets multiplied by {self.factor:g}"
+        where = "" if self.agents is None else " at some agents"
+        return f"{self.fraction:.0%} of the targets multiplied by {self.factor:g}{where}"
 
     @property
     def tasks(self) -> frozenset[Task]:
@@ -98,6 +100,8 @@ class ScaledTargets(Corruption):
         return REGRESSION
 
     def change(self, draft: Draft, rng: np.random.Generator) -> None:
-        """Multiply targets at every agent."""
-        for y in draft.targets:
+        """Multiply targets."""
+        n_agents = len(draft.targets)
+        for k in range(n_agents) if self.agents is None else draw_agents(self.agents, n_agents, rng):
+            y = draft.targets[k]
             y[draw_rows(len(y), self.fraction, rng)] *= self.factor
