@@ -22,6 +22,7 @@ NOISES, ETAS = (0.3, 0.6, 1.2), (0.1, 0.5, 1.0)
 #: the label-flip table is indexed by a noise level, but its text fixes 40 % flips: one experiment per η serves all blocks
 TABLES = {"regression": NOISES, "features": NOISES, "flips": (0.4,)}
 FAIR = (
+    "CoMT (auto)",
     "CoMT",
     "CoMT-subset",
     "TI-only",
