@@ -11,6 +11,21 @@ from comt.problem import Array, Sums, TeachingProblem
 from comt.queries import Curvature, DualSums, Query, Totals
 
 
+def question_at(
+    preparation: Preparation, problem: TeachingProblem, r: Array, theta: Array, curvature: Curvature = "none"
+) -> DualSums:
+    """Return the question for the sums over all rows at (r, θ)."""
+    return DualSums(
+        loss_name=problem.loss_name,
+        preparation=preparation,
+        r=r[None, :],
+        theta=theta[None, :],
+        lambda_alpha=np.array([problem.lambda_alpha]),
+        lambda_z=np.array([problem.lambda_z]),
+        curvature=curvature,
+    )
+
+
 def sums_at(
     federation: Federation,
     preparation: Preparation,
@@ -20,15 +35,7 @@ def sums_at(
     curvature: Curvature = "none",
 ) -> Sums:
     """Return the sums over all agents' rows at (r, θ); one exchange."""
-    query = DualSums(
-        loss_name=problem.loss_name,
-        preparation=preparation,
-        r=r[None, :],
-        theta=theta[None, :],
-        lambda_alpha=np.array([problem.lambda_alpha]),
-        lambda_z=np.array([problem.lambda_z]),
-        curvature=curvature,
-    )
+    query = question_at(preparation, problem, r, theta, curvature)
     return query.unpack(federation.sum(query))[0]
 
 

@@ -24,7 +24,8 @@ from comt.optimize.points import Solution
 from comt.optimize.saddle import SaddleSystem
 from comt.preparation import Preparation
 from comt.problem import Array, Sums, TeachingProblem, certificate, residuals, saddle_value
-from comt.queries import DualSums, Histogram, Query, Spread, Totals
+from comt.queries import Histogram, Query, Spread, Totals
+from comt.server.ask import question_at
 
 if TYPE_CHECKING:
     from comt.server.dual import Watch
@@ -144,15 +145,7 @@ class _Asking:
         self._federation, self._preparation, self._problem, self._told = federation, preparation, problem, told
 
     def __call__(self, r: Array, theta: Array) -> Sums:
-        query = DualSums(
-            loss_name=self._problem.loss_name,
-            preparation=self._preparation,
-            r=r[None, :],
-            theta=theta[None, :],
-            lambda_alpha=np.zeros(1),
-            lambda_z=np.full(1, np.inf),
-            curvature="full",
-        )
+        query = question_at(self._preparation, self._problem, r, theta, "full")
         (sums,) = query.unpack(self._federation.sum(query))
         found = spreads(query, self._told.noise, 1)
         reach = CAUTION * np.sqrt(self._told.copies * len(r))
