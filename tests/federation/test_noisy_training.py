@@ -55,7 +55,9 @@ def test_a_noisy_training_under_masks(tmp_path, capsys, task, rounds):
     shown = f"ε = {spent[-1]['epsilon']:.3g}"
     finish(result, run, tmp_path / "out", as_json=False)
     assert shown in capsys.readouterr().out
-    assert shown in (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert shown in page
+    assert "below the dashed line the problem is solved" not in page
     assert shown in (tmp_path / "noisy" / "results" / "site-1" / ("a" * 16) / "report.html").read_text()
 
 

@@ -69,11 +69,13 @@ def write_federation_report(path: str | Path, report: FederationReport) -> None:
 
 def page(report: FederationReport) -> str:
     """Return the page."""
+    # on noisy sums no certificate gets small, and none is asked for
+    told = len(report.certificates) > 1 and report.privacy is None
     return render(
         "federation.html",
         "",
         report=report,
-        convergence=_convergence(report) if len(report.certificates) > 1 else None,
+        convergence=_convergence(report) if told else None,
         missing=sum(column.missing for column in report.columns),
         has_categories=any(column.categories for column in report.columns),
     )
