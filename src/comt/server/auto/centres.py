@@ -16,7 +16,7 @@ PRIORS = {
     "noise": 1.5,
     "all rows": 1.0,
     "either sign": 3.0,
-    "negated": 0.1,
+    "negated": 2.0,
     "zero": 0.5,
     "trimmed": 0.5,
     "whole": 0.25,

@@ -29,11 +29,15 @@ SAMPLE = 20_000
 #: strengths of the pull to a model, in prepared units
 PULLS = 300.0 * 10.0 ** (-0.5 * np.arange(7))
 #: how many of the models get a correction
-CORRECTED = 3
-#: expected slope of trusted log-odds per standard deviation of a reliable score, its spread, and the intercept's
-SLOPE, SLOPE_SD, INTERCEPT_SD = 1.5, 0.7, 2.5
-#: probability that all labels are reversed: labels that follow the features well are hardly the wrong way round
-REVERSED_CLEAR, REVERSED_VAGUE, CLEAR = 0.01, 0.2, 0.05
+CORRECTED = 4
+#: least expected slope of trusted log-odds per standard deviation of a reliable score, its spread, and the intercept's
+SLOPE, SLOPE_SD, INTERCEPT_SD = 1.5, 0.7, 0.8
+#: probability that the balance of the unverified labels says nothing about that of right ones
+ONE_SIDED = 0.5
+#: probability that all labels are reversed: less where labels follow the features well than where half of them seem flipped
+REVERSED_CLEAR, REVERSED_VAGUE, CLEAR = 0.03, 0.15, 0.05
+#: least probability that no model of the unverified labels is of use
+NO_USE = 0.1
 
 
 @dataclass(frozen=True)
@@ -74,13 +78,14 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     )
     hypotheses, thetas, log_weights = _weighed(federation, preparation, models, spread)
     weights = np.exp(log_weights - logsumexp(log_weights))
+    leading = models[1 if signs.reversed.any() else 0].theta
     return Choice(
         theta=weights @ thetas,
         preparation=preparation,
         lines=_lines(hypotheses, weights, log_weights, trusted_rows),
         trusted_rows=trusted_rows,
         agents=federation.agents,
-        agent_weights=_agent_weights(hypotheses, weights, signs),
+        agent_weights=_agent_weights(thetas, weights, leading, spread, signs),
         flip_rates=rates,
         certificate=max(fit.certificate for fit in (together, *own)),
     )
@@ -103,7 +108,7 @@ def _models(
 ) -> tuple[list[_Model], Signs, Array]:
     """Return the models of the buggy rows, which agents look reversed, and the flip rates found."""
     signs = compare_agents(own, spread)
-    some_reversed = max(all_reversed, signs.minority)
+    some_reversed = max(all_reversed, signs.larger_wrong)
     models = [
         _Model(
             "all unverified rows", together.theta, together.covariance, together.reliability(spread), 1.0, all_reversed
@@ -129,9 +134,9 @@ def _models(
                 fit.covariance,
                 fit.reliability(spread),
                 0.5 / len(own),
-                some_reversed,
+                1.0 - some_reversed if turn else some_reversed,
             )
-            for name, fit in zip(names, own, strict=True)
+            for name, fit, turn in zip(names, own, signs.reversed, strict=True)
         ]
     return models, signs, rates
 
@@ -150,19 +155,23 @@ def _weighed(
     for model in models:
         size = np.sqrt(max(float(model.theta[:d] @ spread @ model.theta[:d]), 1e-12))
         unit = model.theta / size
+        # errors blur: right labels follow a right model at least as clearly as unverified labels follow it
+        slope = max(SLOPE, size)
         values, vectors = np.linalg.eigh(model.covariance)
-        unsure = SLOPE * np.sqrt(model.reliability) / size * vectors * np.sqrt(np.maximum(values, 0.0))
+        unsure = slope * np.sqrt(model.reliability) / size * vectors * np.sqrt(np.maximum(values, 0.0))
+        known = np.hstack([SLOPE_SD * slope / SLOPE * unit[:, None], intercept, unsure])
+        expected = slope * np.sqrt(model.reliability) * unit
+        # trusted rows of one class must not speak for reversed labels only because one class was mislabelled
+        balanced = expected.copy()
+        if preparation.constant:
+            balanced[-1] = 0.0
         for sign, probability in ((1.0, 1.0 - model.reversed), (-1.0, model.reversed)):
             name = model.name if sign > 0 else f"{model.name}, all labels reversed"
-            expected = sign * SLOPE * np.sqrt(model.reliability) * unit
-            if sign < 0 and preparation.constant:
-                # trusted rows of one class must not speak for reversed labels only because one class was mislabelled
-                expected[-1] = 0.0
-            log_prior = float(np.log(0.5 * model.prior * probability))
-            known = np.hstack([SLOPE_SD * unit[:, None], intercept, unsure])
-            hypotheses.append(Hypothesis(name, expected, known, log_prior))
+            for mean, share in ((expected, 1.0 - ONE_SIDED), (balanced, ONE_SIDED)):
+                log_prior = float(np.log(0.5 * model.prior * probability * share))
+                hypotheses.append(Hypothesis(name, sign * mean, known, log_prior))
     thetas, log_weights = weigh(federation, preparation, hypotheses, features)
-    none = max(0.05, 0.5 * (1.0 - max(model.reliability for model in models)))
+    none = max(NO_USE, 0.5 * (1.0 - max(model.reliability for model in models)))
     nothing = Hypothesis("trusted rows alone", np.zeros(width), intercept, float(np.log(none)))
     free = np.eye(width)[:, :d] / np.sqrt(max(1.0, float(np.trace(spread)) / 10.0))
     corrected = [
@@ -191,11 +200,8 @@ def _lines(hypotheses: list[Hypothesis], weights: Array, log_weights: Array, row
     return tuple(sorted(lines, key=lambda line: -line.share))
 
 
-def _agent_weights(hypotheses: list[Hypothesis], weights: Array, signs: Signs) -> Array:
-    """Return the balance between hypotheses that take an agent's labels as they are (+1) and reversed (−1)."""
-    balance = np.zeros(len(signs.reversed))
-    for hypothesis, weight in zip(hypotheses, weights, strict=True):
-        turned = -1.0 if "all labels reversed" in hypothesis.name else 1.0
-        by_agent = np.where(signs.reversed, -1.0, 1.0) if "all unverified rows" not in hypothesis.name else 1.0
-        balance += float(weight) * turned * by_agent
-    return balance
+def _agent_weights(thetas: Array, weights: Array, leading: Array, spread: Array, signs: Signs) -> Array:
+    """Return the balance between models that take an agent's labels as they are (+1) and reversed (−1)."""
+    d = len(spread)
+    with_the_leaders = np.sign(thetas[:, :d] @ spread @ leading[:d])
+    return np.where(signs.reversed, -1.0, 1.0) * float(weights @ with_the_leaders)

@@ -40,6 +40,8 @@ KEPT_FROM_ALL, KEPT_FROM_TRUSTED = (0.9, 0.7, 0.5), (0.7, 0.5, 0.3)
 TRUSTED_PENALTIES = np.logspace(-1, 3, 13)
 #: odds for "the believed rows are right" before the trusted rows are looked at
 PLAIN_ODDS = 15.0
+#: odds that not all targets are negated, and degrees of freedom of the error size that unverified rows tell
+STRAIGHT_ODDS, SIGN_ROWS = 50.0, 10.0
 #: share of the target's variance that the plain fit must explain to be taken seriously
 EXPLAINS = 0.25
 #: typical errors so many times smaller under a robust fit say that few rows decide the plain one
@@ -96,7 +98,9 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     speaks = min(1.0, explained / EXPLAINS) * min(1.0, (PULLED_AWAY / compared.robust_gain) ** 4)
     shares = _shares(centres, corrections, believed, variance, explained, speaks, error_size)
     averaged = np.einsum("cl,clp->p", shares, corrections.theta)
-    instead = max(0.0, 1.0 - believed.squared_error(averaged) / max(believed.rows, 1e-12) / variance)
+    # a model explains rows whose targets are all negated as well as its mirror image does
+    left = min(believed.squared_error(sign * averaged) for sign in (1.0, -1.0))
+    instead = max(0.0, 1.0 - left / max(believed.rows, 1e-12) / variance)
     keep = _plain_probability(
         preparation,
         compared,
@@ -212,6 +216,11 @@ def _plain_probability(
     # errors on trusted rows speak against the plain fit, unless what the other model leaves unexplained may be rare rows
     better = CLEARLY * (averaged_error + PRIOR_ROWS * error_size) / (error + PRIOR_ROWS * error_size)
     log_odds += 0.5 * trusted.rows * explains_as_much**RARE * min(0.0, np.log(better))
+    # the rows may be right but for the sign of every target: the size of their errors is then known, only the sign is not
+    usual = SIGN_ROWS * believed.squared_error(plain) / max(believed.rows, 1e-12)
+    signs = np.log((usual + trusted.squared_error(-plain)) / (usual + error))
+    straight = np.log(STRAIGHT_ODDS) + 0.5 * (SIGN_ROWS + trusted.rows) * signs
+    log_odds = -np.logaddexp(-log_odds, -straight)
     return float(1.0 / (1.0 + np.exp(-np.clip(log_odds, -500.0, 500.0))))
 
 

@@ -12,15 +12,17 @@ from comt.server.auto.labels import LabelFit
 
 #: an agent is called reversed only if its own model is reliable and points clearly away from the leading agent's
 RELIABLE, OPPOSED = 0.5, -0.3
+#: probability that one agent's labels are reversed, where some are
+REVERSED = 1.0 / 3.0
 
 
 @dataclass(frozen=True)
 class Signs:
-    """Which agents point the other way than the leading one, and how much of the agreement is theirs."""
+    """Which agents point the other way than the leading ones, and how likely it is that these are the wrong ones."""
 
     reversed: NDArray[np.bool_]
-    #: share of the smaller camp: the prior probability that the leading camp is the wrong one
-    minority: float
+    #: prior probability that the larger camp is the wrong one
+    larger_wrong: float
 
 
 def compare_agents(fits: list[LabelFit], spread: Array) -> Signs:
@@ -32,8 +34,12 @@ def compare_agents(fits: list[LabelFit], spread: Array) -> Signs:
     cosine = (models @ spread @ models.T) / np.outer(size, size)
     weight = np.sqrt(reliability)
     leading = np.linalg.eigh(np.outer(weight, weight) * cosine)[1][:, -1]
-    leader = int(np.argmax(np.abs(leading)))
-    leading = leading * np.sign(leading[leader])
+    # the larger camp leads, not the agent whose labels are the clearest: that may be the one who reverses all of them
+    if (leading[leading > 0] ** 2).sum() < 0.5:
+        leading = -leading
+    leader = int(np.argmax(leading))
     opposed = (leading < 0) & (reliability > RELIABLE) & (cosine[leader] < OPPOSED)
-    minority = min(float((leading[leading > 0] ** 2).sum()), float((leading[leading < 0] ** 2).sum()))
-    return Signs(opposed, minority)
+    smaller = float((leading[leading < 0] ** 2).sum())
+    # so many more agents would have to be reversed for the smaller camp to be right
+    odds = float((1.0 / REVERSED - 1.0) ** (-len(fits) * (1.0 - 2.0 * smaller)))
+    return Signs(opposed, odds / (1.0 + odds) if smaller > 0 else 0.0)
