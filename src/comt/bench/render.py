@@ -13,6 +13,7 @@ from comt.bench.render_ablations import orderings
 from comt.bench.render_choice import auto_against_everybody, render_choice
 from comt.bench.render_comparison import against_the_simple_choice, comparison, notes
 from comt.bench.render_differences import differences, printed_cells, real_differences
+from comt.bench.render_few import render_few
 from comt.bench.render_issues import render_issues
 from comt.bench.render_tables import markdown, origin
 from comt.bench.render_times import times
@@ -35,7 +36,7 @@ def render(folder: Path) -> list[Path]:
     if not any(folder.glob("*.csv")):
         raise InputError(f"{folder} holds no results; run for example `comt bench paper --out {folder}` first.")
     found = {"paper": _paper(folder), "real": _methods(folder, "real"), "robustness": _methods(folder, "robustness")}
-    found["issues"] = render_issues(folder)
+    found["issues"], found["few"] = render_issues(folder), render_few(folder)
     for experiment in ("choice", "unseen"):
         found[experiment] = render_choice(folder, experiment)
     written = []

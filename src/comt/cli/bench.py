@@ -41,6 +41,8 @@ def add_parser(commands: Any) -> None:
         experiment = _experiment(experiments, name, text)
         experiment.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods")
         experiment.set_defaults(run=_scaling if name == "scaling" else _comparison)
+    few = _experiment(experiments, "few", "automatic choice with five trusted rows, beside what five rows can decide")
+    few.set_defaults(run=_few, seeds=100)
     masking = experiments.add_parser("masking", help="what masks cost per agent and round")
     masking.add_argument("--rounds", type=int, default=60, help="rounds per measurement (default 60)")
     masking.add_argument("--out", type=Path, default=RESULTS, help=f"folder for the table (default {RESULTS})")
@@ -66,7 +68,7 @@ def _experiment(experiments: Any, name: str, text: str) -> argparse.ArgumentPars
     parser: argparse.ArgumentParser = experiments.add_parser(
         name, help=text, description=f"{text}; interrupted runs go on where they stopped."
     )
-    parser.add_argument("--seeds", type=int, default=20, help="how many repetitions (default 20)")
+    parser.add_argument("--seeds", type=int, default=20, help="how many repetitions (default %(default)s)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many at a time")
     parser.add_argument("--out", type=Path, default=RESULTS, help=f"folder for the results (default {RESULTS})")
     return parser
@@ -118,6 +120,13 @@ def _comparison(options: argparse.Namespace) -> int:
     if options.experiment == "real" and not options.methods:
         real_as_printed.run(options.out, options.seeds, options.processes)
     robustness.run(options.experiment, options.out, options.seeds, options.processes, names)
+    return _render(options)
+
+
+def _few(options: argparse.Namespace) -> int:
+    from comt.bench import limits
+
+    limits.run(options.out, options.seeds, options.processes)
     return _render(options)
 
 

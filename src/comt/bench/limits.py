@@ -1,0 +1,115 @@
+"""``comt bench few``: five trusted rows, a hundred seeds, beside what whoever chooses between two models could reach.
+
+Five rows are often unlucky, so that twenty seeds say little about a cell. And no method can win everywhere: the same
+unverified rows may be right or wrong, and only the trusted rows tell. The limit here is that of the best test between two
+worlds with the same unverified rows, one of which is the cell's (Neyman and Pearson): it knows the models of both worlds
+exactly, has to hold its own in the other world, and is as good in this one as that allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from comt.baselines.base import AgentRows
+from comt.bench import robustness
+from comt.bench.store import Line, Store, run_jobs
+from comt.problem import Array
+
+TRUSTED = 5
+CELL = ["experiment", "data", "corruption", "noise"]
+#: data sets and sets of trusted rows that a limit is averaged over
+DATA_SETS, DRAWS = 10, 20_000
+#: what may be lost in the other world: to the better simple choice, and to plain training where nothing is wrong
+MAY_LOSE, MAY_LOSE_ON_CLEAN = 0.01, 0.005
+
+
+def jobs(seeds: int) -> list[Line]:
+    """List the cells with labels and five trusted rows of ``robustness`` and ``choice``, seeds outermost."""
+    cells = [
+        job
+        for experiment in ("robustness", "choice")
+        for job in robustness.jobs(experiment, 1, robustness.CHOICE_METHODS)
+        # boosted updates act on methods that are not among these
+        if job["trusted"] == TRUSTED and job["data"] in robustness.CLASSIFIED and job["corruption"] != "boosted_update"
+    ]
+    return [{**cell, "seed": seed} for seed in range(seeds) for cell in cells]
+
+
+def run(folder: Path, seeds: int, processes: int) -> None:
+    """Fill the table, going on where an earlier run stopped; then compute the limits."""
+    store = Store(folder / "few.csv")
+    todo = []
+    for job in jobs(seeds):
+        names = tuple(name for name in job["names"] if not store.has({**job, "method": name}))
+        if names:
+            todo.append({**job, "names": names})
+    run_jobs(store, todo, robustness.work, processes=processes, title="few")
+    limits(pd.read_csv(store.path)).to_csv(folder / "few_limits.csv", index=False)
+
+
+def limits(results: pd.DataFrame) -> pd.DataFrame:
+    """Return the limit of every cell."""
+    means = results.pivot_table(index=CELL, columns="method", values="score", sort=False)
+    found = []
+    for cell in jobs(1):
+        mean = means.loc[tuple(cell[key] for key in CELL)]
+        worlds = [_Worlds(cell, seed) for seed in range(DATA_SETS)]
+        trusted, buggy = float(mean["TI-only"]), float(mean["Buggy-only"])
+        limit = np.mean([world.limit(trusted, buggy) for world in worlds])
+        found.append({**{key: cell[key] for key in CELL}, "limit": round(float(limit), 4)})
+    return pd.DataFrame(found)
+
+
+class _Worlds:
+    """One data set of a cell: what right labels follow, and what unverified ones do."""
+
+    def __init__(self, cell: Line, seed: int) -> None:
+        raw = robustness.draw({**cell, "seed": seed})
+        data, clean = robustness.prepared(raw), robustness.prepared(raw.clean())
+        self._labels = data.test_targets
+        self._right = _log_odds(clean.agents, clean.test_features)
+        self._unverified = _log_odds(data.agents, data.test_features)
+        self._rng = np.random.default_rng(seed)
+        self._rows = self._rng.integers(len(self._labels), size=(DRAWS, TRUSTED))
+
+    def limit(self, trusted: float, buggy: float) -> float:
+        """Return the best mean score that a choice between the two simple models (or a reversed one) can have."""
+        if buggy >= trusted:
+            return self._sign_is_known(trusted, buggy)
+        return self._rows_are_believed(trusted, buggy)
+
+    def _sign_is_known(self, trusted: float, buggy: float) -> float:
+        """The other world: all labels are reversed; there the trusted rows alone must not be missed."""
+        evidence = (self._labels * self._right)[self._rows].sum(axis=1)
+        needed = np.clip((trusted - MAY_LOSE - (1.0 - buggy)) / (2.0 * buggy - 1.0), 0.0, 1.0)
+        reversed_below = np.quantile(-evidence, needed)
+        return buggy - float((evidence < reversed_below).mean()) * (2.0 * buggy - 1.0)
+
+    def _rows_are_believed(self, trusted: float, buggy: float) -> float:
+        """The other world: unverified labels are right; there plain training must not be missed."""
+        labels = np.where(self._rng.random(len(self._labels)) < expit(self._unverified), 1.0, -1.0)
+        plain = float(roc_auc_score(labels > 0, self._unverified))
+        evidence = [
+            _log_likelihood(y, self._right) - _log_likelihood(y, self._unverified) for y in (self._labels, labels)
+        ]
+        here, there = (each[self._rows].sum(axis=1) for each in evidence)
+        doubted_above = np.quantile(there, 1.0 - min(1.0, MAY_LOSE_ON_CLEAN / max(plain - trusted, 1e-9)))
+        return buggy + float((here > doubted_above).mean()) * (trusted - buggy)
+
+
+def _log_odds(agents: Sequence[AgentRows], features: Array) -> Array:
+    rows, labels = np.vstack([a.features for a in agents]), np.concatenate([a.targets for a in agents])
+    odds: Array = LogisticRegression(max_iter=1000).fit(rows, labels).decision_function(features)
+    return odds
+
+
+def _log_likelihood(labels: Array, odds: Array) -> Array:
+    likelihood: Array = -np.logaddexp(0.0, -labels * odds)
+    return likelihood

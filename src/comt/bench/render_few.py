@@ -1,0 +1,48 @@
+"""Five trusted rows, many seeds, beside the limit of choosing between two models: made from two CSV files."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from comt.bench.automatic import Automatic
+from comt.bench.limits import CELL, MAY_LOSE
+from comt.bench.render_choice import SIMPLE
+from comt.bench.render_tables import markdown, origin
+
+
+def render_few(folder: Path) -> str | None:
+    """Return the text of the page, or None if there are no results."""
+    if not (folder / "few.csv").exists() or not (folder / "few_limits.csv").exists():
+        return None
+    results, found = pd.read_csv(folder / "few.csv"), pd.read_csv(folder / "few_limits.csv")
+    limit = {_name(line): float(line["limit"]) for line in found.to_dict("records")}
+    scores = results.pivot_table(index=[*CELL, "seed"], columns="method", values="score", sort=False).dropna()
+    lines, lost, above = [], 0, []
+    for _, seeds in scores.groupby(level=CELL, sort=False):
+        cell = _name(seeds.reset_index().iloc[0].to_dict())
+        mean = seeds.mean()
+        better = SIMPLE[int(np.argmax([mean[name] for name in SIMPLE]))]
+        away = seeds[Automatic.name] - seeds[better]
+        unsure = float(away.std(ddof=1)) / np.sqrt(len(away))
+        lost += away.mean() < -MAY_LOSE
+        above.append(float(mean[Automatic.name]) - limit[cell])
+        told = f"**{away.mean():+.3f}**" if away.mean() < -MAY_LOSE else f"{away.mean():+.3f}"
+        means = (f"{mean[name]:.3f}" for name in (Automatic.name, *SIMPLE))
+        lines.append([*cell, *means, f"{told} ± {unsure:.3f}", f"{limit[cell]:.3f}"])
+    header = ["cells of", "data", "corruption", "CoMT (auto)", *SIMPLE, "to the better one", "limit"]
+    counted = (
+        f"Of {len(lines)} cells automatic choice loses {lost} by more than {MAY_LOSE} to the better simple choice; "
+        f"{int((np.array(above) < -MAY_LOSE).sum())} lie more than {MAY_LOSE} below the limit of choosing "
+        f"(worst {min(above):+.3f}).\n"
+    )
+    return "\n".join([origin(results), counted, markdown(header, lines)])
+
+
+def _name(line: dict[Hashable, Any]) -> tuple[str, str, str]:
+    size = f" {line['noise']:g}" if line["noise"] else ""
+    return str(line["experiment"]), str(line["data"]), f"{line['corruption']}{size}"

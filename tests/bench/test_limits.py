@@ -1,0 +1,74 @@
+"""The limit of choosing between two models: known answers, and that it bounds a chooser who goes by the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+from comt.bench import limits
+from comt.bench.render_few import render_few
+
+
+@pytest.fixture
+def worlds():
+    """Right labels follow one score of slope 2.1 (an AUC of .87); unverified ones a score that has nothing to do with it."""
+    rng = np.random.default_rng(0)
+    found = limits._Worlds.__new__(limits._Worlds)
+    found._right, found._unverified = 2.1 * rng.normal(size=(2, 20_000))
+    found._labels = np.where(rng.random(20_000) < expit(found._right), 1.0, -1.0)
+    found._rng = rng
+    found._rows = rng.integers(20_000, size=(limits.DRAWS, limits.TRUSTED))
+    return found
+
+
+def test_nothing_is_lost_where_the_other_world_asks_for_nothing(worlds):
+    assert worlds.limit(trusted=0.1, buggy=0.87) == pytest.approx(0.87)
+
+
+def test_the_sign_costs_what_the_best_test_costs(worlds):
+    # the better test errs as often in both worlds if it goes by the sign of the evidence: in 3.7 % of draws
+    evidence = (worlds._labels * worlds._right)[worlds._rows].sum(axis=1)
+    errs = float((evidence < 0).mean())
+    assert errs == pytest.approx(0.037, abs=0.006)
+    needed = (1.0 - errs) * 0.87 + errs * 0.13  # what going by the sign has in the other world
+    limit = worlds.limit(trusted=needed + limits.MAY_LOSE, buggy=0.87)
+    assert limit == pytest.approx(0.87 - errs * 0.74, abs=0.003)
+
+
+def test_unverified_rows_are_left_only_as_often_as_clean_ones_allow(worlds):
+    limit = worlds.limit(trusted=0.68, buggy=0.5)
+    assert 0.5 < limit < 0.68
+    always = worlds.limit(trusted=0.87, buggy=0.5)  # leaving them costs nothing even where they are right
+    assert always > 0.8
+
+
+def test_the_page_says_what_lies_below_the_limit(tmp_path):
+    assert render_few(tmp_path) is None
+    cell = {
+        "experiment": "robustness",
+        "protocol": "fair",
+        "data": "classification",
+        "corruption": "clean",
+        "noise": 0.0,
+    }
+    scores = {"CoMT (auto)": (0.80, 0.82), "TI-only": (0.6, 0.7), "Buggy-only": (0.87, 0.87)}
+    lines = [
+        {**cell, "trusted": 5, "method": name, "seed": seed, "score": score, "version": "0"}
+        for name, both in scores.items()
+        for seed, score in enumerate(both)
+    ]
+    pd.DataFrame(lines).to_csv(tmp_path / "few.csv", index=False)
+    pd.DataFrame([{**cell, "limit": 0.86}]).drop(columns="protocol").to_csv(tmp_path / "few_limits.csv", index=False)
+    text = render_few(tmp_path)
+    assert "Of 1 cells automatic choice loses 1 by more than 0.01" in text
+    assert "1 lie more than 0.01 below the limit of choosing (worst -0.050)" in text
+    assert "| robustness | classification | clean | 0.810 | 0.650 | 0.870 | **-0.060** ± 0.010 | 0.860 |" in text
+
+
+def test_the_cells_have_five_trusted_rows_and_labels():
+    cells = limits.jobs(2)
+    assert {cell["trusted"] for cell in cells} == {limits.TRUSTED}
+    assert {cell["data"] for cell in cells} == {"classification", "IJCNN"}
+    assert [cell["seed"] for cell in cells] == sorted(cell["seed"] for cell in cells)
