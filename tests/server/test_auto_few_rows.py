@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from comt import CoMTClassifier, CoMTRegressor
 from comt.datasets import noisy_federation
-from comt.datasets.corruptions import AsymmetricFlips, Clean, WrongAgents
+from comt.datasets.corruptions import AsymmetricFlips, Clean, DuplicatedRows, WrongAgents
 from comt.server.auto.labels import LabelFit
 from comt.server.auto.signs import REVERSED, compare_agents
 
@@ -49,6 +49,17 @@ def test_ten_rows_turn_targets_round_that_all_agents_negated():
     turned = mean_score("regression", WrongAgents(agents=5), oracle=0.5, n_trusted=10)
     assert right > 0.48
     assert turned > right - 0.2  # the wrong sign costs 1.5
+
+
+def test_many_trusted_rows_among_few_unverified_ones_refute_copies_of_a_wrong_row():
+    """What the other model leaves unexplained might be rare rows, but half as many trusted rows would have met one."""
+    scores = []
+    for seed in range(300, 306):
+        data = noisy_federation(
+            "regression", corruption=DuplicatedRows(), n_rows=200, n_trusted=100, n_test=3000, oracle=0.55, seed=seed
+        )
+        scores.append(trained(data).score(data.test_features, data.test_targets))
+    assert np.mean(scores) > 0.46  # trusted rows alone have .48, plain training .15
 
 
 @pytest.mark.parametrize("seed", range(300, 304))

@@ -49,6 +49,8 @@ PULLED_AWAY = 2.4
 #: how much smaller held-out errors must be to speak against the plain fit, and how fast that ends where the other model
 #: explains less of the unverified rows (CPUSMALL's rare rows are seldom among twenty trusted ones)
 CLEARLY, RARE = 1.15, 3
+#: so many rows at least would have to be rare to matter: many trusted rows among few unverified ones would have met one
+RARE_ROWS = 5.0
 
 
 def choose(federation: Federation, preparation: Preparation) -> Choice:
@@ -215,7 +217,8 @@ def _plain_probability(
     log_odds += 0.5 * trusted.rows * (1.0 - speaks) * min(0.0, np.log(others))
     # errors on trusted rows speak against the plain fit, unless what the other model leaves unexplained may be rare rows
     better = CLEARLY * (averaged_error + PRIOR_ROWS * error_size) / (error + PRIOR_ROWS * error_size)
-    log_odds += 0.5 * trusted.rows * explains_as_much**RARE * min(0.0, np.log(better))
+    met = (1.0 - np.exp(-RARE_ROWS * trusted.rows / max(believed.rows, 1.0))) ** 2
+    log_odds += 0.5 * trusted.rows * max(explains_as_much**RARE, met) * min(0.0, np.log(better))
     # the rows may be right but for the sign of every target: the size of their errors is then known, only the sign is not
     usual = SIGN_ROWS * believed.squared_error(plain) / max(believed.rows, 1e-12)
     signs = np.log((usual + trusted.squared_error(-plain)) / (usual + error))
