@@ -54,9 +54,9 @@ def test_ten_rows_turn_targets_round_that_all_agents_negated():
 def test_many_trusted_rows_among_few_unverified_ones_refute_copies_of_a_wrong_row():
     """What the other model leaves unexplained might be rare rows, but half as many trusted rows would have met one."""
     scores = []
-    for seed in range(300, 306):
+    for seed in range(200, 206):
         data = noisy_federation(
-            "regression", corruption=DuplicatedRows(), n_rows=200, n_trusted=100, n_test=3000, oracle=0.55, seed=seed
+            "regression", corruption=DuplicatedRows(fraction=0.15), n_rows=200, n_trusted=100, n_test=3000, oracle=0.55, seed=seed
         )
         scores.append(trained(data).score(data.test_features, data.test_targets))
     assert np.mean(scores) > 0.46  # trusted rows alone have .48, plain training .15

@@ -8,7 +8,7 @@ import pandas as pd
 
 from comt.bench.automatic import Automatic
 from comt.bench.render_tables import markdown, origin
-from comt.bench.unseen import MADE_UP
+from comt.bench.unseen import AGAIN, MADE_UP
 
 SIMPLE = ["TI-only", "Buggy-only"]
 CELL = ["data", "corruption", "noise", "trusted"]
@@ -33,9 +33,11 @@ def render_choice(folder: Path, experiment: str = "choice") -> str | None:
         size = f"{row['noise']:g}" if row["noise"] else ""
         lines.append([row["data"], row["corruption"], size, str(row["trusted"]), *scores, told])
     said = [_sentence(results)]
-    theirs = results["data"].isin(MADE_UP)
-    if theirs.any():
-        said += ["Of these cells, those in which the prototypes lost. " + _sentence(results[theirs])]
+    groups = {"written down and run last": tuple(AGAIN), "in which the prototypes lost": tuple(MADE_UP)}
+    for told, names in groups.items():
+        part = results[results["data"].isin(names)]
+        if len(part):
+            said.append(f"Of these cells, those {told} ({', '.join(dict.fromkeys(part['data']))}). {_sentence(part)}")
     return "\n".join([origin(results), *said, markdown(header, lines)])
 
 
