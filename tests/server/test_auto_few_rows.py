@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from comt import CoMTClassifier, CoMTRegressor
 from comt.datasets import noisy_federation
-from comt.datasets.corruptions import AsymmetricFlips, Clean, DuplicatedRows, WrongAgents
+from comt.datasets.corruptions import AsymmetricFlips, Clean, DuplicatedRows, ScaledTargets, WrongAgents
 from comt.server.auto.labels import LabelFit
 from comt.server.auto.signs import REVERSED, compare_agents
 
@@ -51,12 +51,26 @@ def test_ten_rows_turn_targets_round_that_all_agents_negated():
     assert turned > right - 0.2  # the wrong sign costs 1.5
 
 
+def test_twenty_rows_notice_that_all_targets_are_in_another_unit():
+    """Three times too large everywhere: unverified rows know the model but for a factor."""
+    right = mean_score("regression", Clean(), oracle=0.9, n_trusted=20)
+    tripled = mean_score("regression", ScaledTargets(fraction=1.0, factor=3.0), oracle=0.9, n_trusted=20)
+    assert right > 0.89
+    assert tripled > right - 0.1  # taken as they are, targets three times too large cost 3.6
+
+
 def test_many_trusted_rows_among_few_unverified_ones_refute_copies_of_a_wrong_row():
     """What the other model leaves unexplained might be rare rows, but half as many trusted rows would have met one."""
     scores = []
     for seed in range(200, 206):
         data = noisy_federation(
-            "regression", corruption=DuplicatedRows(fraction=0.15), n_rows=200, n_trusted=100, n_test=3000, oracle=0.55, seed=seed
+            "regression",
+            corruption=DuplicatedRows(fraction=0.15),
+            n_rows=200,
+            n_trusted=100,
+            n_test=3000,
+            oracle=0.55,
+            seed=seed,
         )
         scores.append(trained(data).score(data.test_features, data.test_targets))
     assert np.mean(scores) > 0.46  # trusted rows alone have .48, plain training .15

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.server.auto.moments import Moments
+from comt.server.auto.moments import Moments, total
 
 #: prior weight of a family of centres (shared by its members); "zero" with a correction is trusted-only
 PRIORS = {
@@ -17,6 +18,7 @@ PRIORS = {
     "all rows": 1.0,
     "either sign": 3.0,
     "negated": 2.0,
+    "rescaled": 1.0,
     "zero": 0.5,
     "trimmed": 0.5,
     "whole": 0.25,
@@ -25,6 +27,8 @@ PRIORS = {
 ZERO_INSTEAD = 2.5
 #: least factor that a trimmed fit keeps of its prior, however badly it explains the rows it set aside
 TRIMMED_FLOOR = 0.1
+#: rows' worth of doubt that targets are rescaled
+SCALE_ROWS = 1.0
 #: shares of a column's variance that may be noise
 NOISE_SHARES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8)
 #: rows in doubt when a noise share is estimated column by column: it is drawn to the common one
@@ -41,6 +45,19 @@ class Centre:
     by_fold: Array | None = None
     #: share of the family's prior, relative to its other members
     weight: float = 1.0
+
+
+def rescaled_centre(plain: Array, folds: Sequence[Moments], error_size: float) -> Centre:
+    """All targets may be in another unit, or many of them too large: the plain fit times what trusted rows ask for."""
+
+    def scaled(left_out: int | None) -> Array:
+        used = total([fold for index, fold in enumerate(folds) if index != left_out])
+        # a factor of one is as good as SCALE_ROWS rows that ask for it
+        doubt = SCALE_ROWS * error_size
+        return plain * ((plain @ used.cross + doubt) / (plain @ used.gram @ plain + doubt))
+
+    by_fold = np.stack([scaled(index) for index in range(len(folds))]) if len(folds) > 1 else None
+    return Centre("unverified rows, all targets rescaled", "rescaled", scaled(None), by_fold)
 
 
 def noise_centres(preparation: Preparation, moments: Moments, trusted: Moments, family: str) -> list[Centre]:

@@ -22,6 +22,7 @@ from comt.server.auto.centres import (
     ZERO_INSTEAD,
     Centre,
     noise_centres,
+    rescaled_centre,
     target_mean,
     target_variance,
 )
@@ -40,8 +41,10 @@ KEPT_FROM_ALL, KEPT_FROM_TRUSTED = (0.9, 0.7, 0.5), (0.7, 0.5, 0.3)
 TRUSTED_PENALTIES = np.logspace(-1, 3, 13)
 #: odds for "the believed rows are right" before the trusted rows are looked at
 PLAIN_ODDS = 15.0
-#: odds that not all targets are negated, and degrees of freedom of the error size that unverified rows tell
-STRAIGHT_ODDS, SIGN_ROWS = 50.0, 10.0
+#: what all targets may have to be multiplied by, with the prior odds of it, and degrees of freedom of the error size that
+#: unverified rows tell
+FACTORS = {-1.0: 0.02} | dict.fromkeys((0.001, 0.01, 0.1, 0.2, 1 / 3, 0.5, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0), 0.005)
+ERROR_ROWS = 10.0
 #: share of the target's variance that the plain fit must explain to be taken seriously
 EXPLAINS = 0.25
 #: typical errors so many times smaller under a robust fit say that few rows decide the plain one
@@ -72,6 +75,8 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     believed = weighted(per_agent, judged.weights)
     whole = weighted(uncapped, judged.weights)
     plain = believed.ridge()
+    variance = target_variance(preparation, everyone)
+    error_size = float(np.median([target_variance(preparation, trusted), 1.0, variance]))
     centres = [
         Centre("trusted rows alone", "zero", np.zeros(preparation.width)),
         Centre("all unverified rows", "all rows", everyone.ridge()),
@@ -79,6 +84,8 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         Centre("unverified rows, all targets negated", "negated", -plain),
         *noise_centres(preparation, believed, trusted, "noise"),
     ]
+    if len(folds) > 1:
+        centres.append(rescaled_centre(plain, folds, error_size))
     if whole.rows < believed.rows:
         centres.append(Centre("unverified rows without far-out values", "whole", whole.ridge()))
         centres += noise_centres(preparation, whole, trusted, "whole")
@@ -89,8 +96,6 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         centres += either_sign(federation, preparation, all_rows, starts, robust, thin)
     except GateError:  # owners may refuse it like any other candidate
         centres += robust
-    variance = target_variance(preparation, everyone)
-    error_size = float(np.median([target_variance(preparation, trusted), 1.0, variance]))
     corrections = correct(centres, folds, error_size)
     explained = max(0.0, 1.0 - believed.squared_error(plain) / max(believed.rows, 1e-12) / variance)
     compared = compare(
@@ -219,12 +224,22 @@ def _plain_probability(
     better = CLEARLY * (averaged_error + PRIOR_ROWS * error_size) / (error + PRIOR_ROWS * error_size)
     met = (1.0 - np.exp(-RARE_ROWS * trusted.rows / max(believed.rows, 1.0))) ** 2
     log_odds += 0.5 * trusted.rows * max(explains_as_much**RARE, met) * min(0.0, np.log(better))
-    # the rows may be right but for the sign of every target: the size of their errors is then known, only the sign is not
-    usual = SIGN_ROWS * believed.squared_error(plain) / max(believed.rows, 1e-12)
-    signs = np.log((usual + trusted.squared_error(-plain)) / (usual + error))
-    straight = np.log(STRAIGHT_ODDS) + 0.5 * (SIGN_ROWS + trusted.rows) * signs
-    log_odds = -np.logaddexp(-log_odds, -straight)
+    log_odds = -np.logaddexp(-log_odds, -_as_they_are(believed, trusted, plain))
     return float(1.0 / (1.0 + np.exp(-np.clip(log_odds, -500.0, 500.0))))
+
+
+def _as_they_are(believed: Moments, trusted: Moments, plain: Array) -> float:
+    """Return the log odds that targets are as they are, not all negated or in another unit.
+
+    If they are, unverified rows still tell how large errors should be: as large as theirs, in the other unit.
+    """
+    usual = ERROR_ROWS * believed.squared_error(plain) / max(believed.rows, 1e-12)
+    factors = np.array([1.0, *FACTORS])
+    known = np.maximum(usual * np.minimum(1.0, factors**2), 1e-300)
+    errors = trusted.squared_errors(factors[:, None] * plain)
+    likelihood = 0.5 * ERROR_ROWS * np.log(known) - 0.5 * (ERROR_ROWS + trusted.rows) * np.log(known + errors)
+    others = logsumexp(likelihood[1:] + np.log(np.array(list(FACTORS.values()))))
+    return float(likelihood[0] - others)
 
 
 def _lines(
