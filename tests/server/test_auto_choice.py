@@ -10,16 +10,7 @@ import pytest
 from comt import CoMTClassifier, CoMTRegressor
 from comt.datasets import CORRUPTIONS, noisy_federation
 from comt.errors import NoTrustedRowsWarning
-
-
-def stacked(data):
-    X = np.vstack([np.vstack([a.features, a.trusted_features]) for a in data.agents])
-    y = np.concatenate([np.concatenate([a.targets, a.trusted_targets]) for a in data.agents])
-    agents = np.concatenate([[a.name] * (len(a.targets) + len(a.trusted_targets)) for a in data.agents])
-    trusted = np.concatenate(
-        [np.arange(len(a.targets) + len(a.trusted_targets)) >= len(a.targets) for a in data.agents]
-    )
-    return X, y, agents, trusted
+from teaching import stacked
 
 
 def fit(task, corruption, *, n_trusted=60, seed=0, n_rows=1500, **options):

@@ -13,6 +13,7 @@ from comt.datasets import noisy_federation
 from comt.datasets.corruptions import AsymmetricFlips, Clean, DuplicatedRows, ScaledTargets, WrongAgents
 from comt.server.auto.labels import LabelFit
 from comt.server.auto.signs import REVERSED, compare_agents
+from teaching import stacked
 
 
 def score(task, corruption, *, oracle, n_trusted, seed):
@@ -23,12 +24,7 @@ def score(task, corruption, *, oracle, n_trusted, seed):
 
 
 def trained(data):
-    X = np.vstack([np.vstack([a.features, a.trusted_features]) for a in data.agents])
-    y = np.concatenate([np.concatenate([a.targets, a.trusted_targets]) for a in data.agents])
-    names = np.concatenate([[a.name] * (len(a.targets) + len(a.trusted_targets)) for a in data.agents])
-    trusted = np.concatenate(
-        [np.arange(len(a.targets) + len(a.trusted_targets)) >= len(a.targets) for a in data.agents]
-    )
+    X, y, names, trusted = stacked(data)
     kind = CoMTRegressor if data.task == "regression" else CoMTClassifier
     return kind().fit(X, y, agents=names, trusted=trusted)
 

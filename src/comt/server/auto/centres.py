@@ -9,7 +9,7 @@ import numpy as np
 
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.server.auto.moments import Moments, total
+from comt.server.auto.moments import Moments, folds_but
 
 #: prior weight of a family of centres (shared by its members); "zero" with a correction is trusted-only
 PRIORS = {
@@ -51,7 +51,7 @@ def rescaled_centre(plain: Array, folds: Sequence[Moments], error_size: float) -
     """All targets may be in another unit, or many of them too large: the plain fit times what trusted rows ask for."""
 
     def scaled(left_out: int | None) -> Array:
-        used = total([fold for index, fold in enumerate(folds) if index != left_out])
+        used = folds_but(folds, left_out)
         # a factor of one is as good as SCALE_ROWS rows that ask for it
         doubt = SCALE_ROWS * error_size
         return plain * ((plain @ used.cross + doubt) / (plain @ used.gram @ plain + doubt))

@@ -12,7 +12,7 @@ import numpy as np
 
 from comt.problem import Array
 from comt.server.auto.centres import Centre
-from comt.server.auto.moments import Moments, total
+from comt.server.auto.moments import Moments, folds_but
 
 PULLS = np.append(np.logspace(-1.5, 3.5, 11), np.inf)
 #: half of the prior says: no correction
@@ -49,11 +49,6 @@ def correct(centres: Sequence[Centre], folds: Sequence[Moments], error_size: flo
     # a model of the rows may be right as it is; that the answer is always zero is not worth half a prior
     prior = np.stack([LOG_PRIOR if centre.theta.any() else _EVEN for centre in centres])
     return Corrections(theta, held_out, prior + share * evidence + (1.0 - share) * by_validation)
-
-
-def folds_but(folds: Sequence[Moments], left_out: int | None) -> Moments:
-    """Add up all folds but one."""
-    return total([fold for index, fold in enumerate(folds) if index != left_out])
 
 
 def _without_folds(theta: Array, trusted: Moments) -> Array:

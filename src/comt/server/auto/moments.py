@@ -76,3 +76,8 @@ def weighted(parts: Sequence[Moments], weights: Array) -> Moments:
 def total(parts: Sequence[Moments]) -> Moments:
     """Add moments up."""
     return Moments(np.sum([part.joint for part in parts], axis=0), sum(part.rows for part in parts))
+
+
+def folds_but(folds: Sequence[Moments], left_out: int | None) -> Moments:
+    """Add up all folds but one."""
+    return total([fold for index, fold in enumerate(folds) if index != left_out])

@@ -27,10 +27,10 @@ from comt.server.auto.centres import (
     target_variance,
 )
 from comt.server.auto.choice import Choice, Line
-from comt.server.auto.correction import PRIOR_ROWS, Corrections, correct, folds_but
+from comt.server.auto.correction import PRIOR_ROWS, Corrections, correct
 from comt.server.auto.either_sign import either_sign
 from comt.server.auto.exchangeability import Compared, compare
-from comt.server.auto.moments import Moments, total, weighted
+from comt.server.auto.moments import Moments, folds_but, total, weighted
 from comt.server.auto.ranks import bayes_bound
 from comt.server.auto.trimming import trimmed_fits
 
