@@ -68,22 +68,37 @@ def test_compression_is_monotone_continuous_and_capped():
 
 def test_corrections_are_ridge_fits_around_the_centre_and_their_evidence_is_students_t():
     X, y, *_ = rows(n=12)
+    behind = np.random.default_rng(1).normal(size=(30, 3))
     centre = np.array([0.5, 1.0, -1.0])
-    found = correct([Centre("c", "noise", centre)], [moments(X[:6], y[:6]), moments(X[6:], y[6:])], error_size=0.7)
-    for index, pull in enumerate(PULLS[:-1]):
-        wanted = centre + np.linalg.solve(X.T @ X + pull * np.eye(3), X.T @ (y - X @ centre))
-        np.testing.assert_allclose(found.theta[0, index], wanted)
-    np.testing.assert_allclose(found.theta[0, -1], centre)
+    folds = [moments(X[:6], y[:6]), moments(X[6:], y[6:])]
+    found = correct([Centre("c", "noise", centre)], folds, 0.7, behind.T @ behind)
+    firmness = [*(pull * np.eye(3) for pull in PULLS), behind.T @ behind]
+    for index, firm in enumerate(firmness):
+        wanted = centre + np.linalg.solve(X.T @ X + firm, X.T @ (y - X @ centre))
+        np.testing.assert_allclose(found.theta[0, index], wanted, rtol=1e-6)
+    # right but for chance: the rows behind the centre and the trusted ones, fitted together
+    together = np.linalg.lstsq(np.vstack([behind, X]), np.append(behind @ centre, y), rcond=None)[0]
+    np.testing.assert_allclose(found.theta[0, -1], together, rtol=1e-6)
     held_out = 0.0
     for left, used in ((slice(0, 6), slice(6, 12)), (slice(6, 12), slice(0, 6))):
         at = centre + np.linalg.solve(X[used].T @ X[used] + PULLS[4] * np.eye(3), X[used].T @ (y - X @ centre)[used])
         held_out += ((y - X @ at)[left] ** 2).sum()
     assert found.held_out[0, 4] == pytest.approx(held_out)
-    # θ ~ N(c, σ²/pull), σ² ~ inverse gamma with 2 degrees of freedom around .7: the targets are Student-t
+    # δ ~ N(0, σ²/firmness), σ² ~ inverse gamma with 2 degrees of freedom around .7: the targets are Student-t
     by_validation = -6.0 * np.log((0.7 + found.held_out[0]) / 14.0)
     evidence = (found.log_weight[0] - LOG_PRIOR - 0.2 * by_validation) / 0.8
-    exact = [multivariate_t.logpdf(y, X @ centre, 0.7 * (np.eye(12) + X @ X.T / pull), df=2.0) for pull in PULLS[:-1]]
-    np.testing.assert_allclose(np.diff(evidence[:-1]), np.diff(exact), atol=1e-9)
+    exact = [
+        multivariate_t.logpdf(y, X @ centre, 0.7 * (np.eye(12) + X @ np.linalg.solve(firm, X.T)), df=2.0)
+        for firm in firmness
+    ]
+    np.testing.assert_allclose(np.diff(evidence), np.diff(exact), atol=1e-7)
+
+
+def test_no_row_is_behind_a_model_that_is_zero():
+    X, y, *_ = rows(n=12)
+    found = correct([Centre("z", "zero", np.zeros(3))], [moments(X, y)], 0.7, 5.0 * np.eye(3))
+    assert not found.theta[0, -1].any()
+    assert found.held_out[0, -1] == pytest.approx(float(y @ y))
 
 
 def test_noise_centres_undo_attenuation():

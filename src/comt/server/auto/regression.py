@@ -45,6 +45,8 @@ PLAIN_ODDS = 15.0
 #: unverified rows tell
 FACTORS = {-1.0: 0.02} | dict.fromkeys((0.001, 0.01, 0.1, 0.2, 1 / 3, 0.5, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0), 0.005)
 ERROR_ROWS = 10.0
+#: share of the target's variance that counting trusted rows more often than others may cost where nothing is wrong
+MAY_COST = 0.002
 #: share of the target's variance that the plain fit must explain to be taken seriously
 EXPLAINS = 0.25
 #: typical errors so many times smaller under a robust fit say that few rows decide the plain one
@@ -96,8 +98,9 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         centres += either_sign(federation, preparation, all_rows, starts, robust, thin)
     except GateError:  # owners may refuse it like any other candidate
         centres += robust
-    corrections = correct(centres, folds, error_size)
     explained = max(0.0, 1.0 - believed.squared_error(plain) / max(believed.rows, 1e-12) / variance)
+    weight = _weight_of_trusted(believed, trusted, 1.0 - explained)
+    corrections = correct(centres, folds, error_size, believed.gram / weight)
     compared = compare(
         federation, preparation, moments, judged.weights, plain, centres, len(folds), count_capped=not without_capped
     )
@@ -120,7 +123,7 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         min(1.0, instead / max(explained, 1e-12)),
     )
     return Choice(
-        theta=keep * plain + (1.0 - keep) * averaged,
+        theta=keep * (believed + trusted.scaled(weight)).ridge() + (1.0 - keep) * averaged,
         preparation=preparation,
         lines=_lines(centres, shares, corrections, trusted, plain, keep),
         trusted_rows=int(trusted.rows),
@@ -226,6 +229,20 @@ def _plain_probability(
     log_odds += 0.5 * trusted.rows * max(explains_as_much**RARE, met) * min(0.0, np.log(better))
     log_odds = -np.logaddexp(-log_odds, -_as_they_are(believed, trusted, plain))
     return float(1.0 / (1.0 + np.exp(-np.clip(log_odds, -500.0, 500.0))))
+
+
+def _weight_of_trusted(believed: Moments, trusted: Moments, unexplained: float) -> float:
+    """Return how often a trusted row counts where it is fitted together with believed ones.
+
+    If all are of one kind, once. Should that be wrong after all, they are the right ones: they count as often as right
+    unverified rows can bear (m rows counted w times among n add w²m/(n + wm)² to the variance of each coefficient), at
+    most as much as these.
+    """
+    rows, verified = max(believed.rows, 1e-12), trusted.rows
+    bearable = np.sqrt(MAY_COST / (len(believed.cross) * max(unexplained, 1e-3)))
+    room = np.sqrt(verified) - bearable * verified
+    weight = rows * bearable / room if room > 0 else np.inf
+    return float(max(1.0, min(weight, rows / verified)))
 
 
 def _as_they_are(believed: Moments, trusted: Moments, plain: Array) -> float:
