@@ -42,6 +42,8 @@ class Preparation:
     #: value of the constant column that carries the intercept; 0: there is none
     constant: float = 0.0
     compressed: bool = False
+    #: whether rows that were written again and again count once
+    distinct: bool = False
 
     @classmethod
     def identity(cls, n_features: int, constant: float = 0.0) -> Preparation:
@@ -67,7 +69,9 @@ class Preparation:
         for part in (
             self.center,
             self.scale,
-            np.array([self.target_center, self.target_scale, self.constant, float(self.compressed)]),
+            np.array(
+                [self.target_center, self.target_scale, self.constant, float(self.compressed), float(self.distinct)]
+            ),
         ):
             digest.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
         return digest.hexdigest()

@@ -23,12 +23,13 @@ from comt.agent.policy import Policy
 from comt.agent.record import FILE, Record
 from comt.agent.sampling import FewerTrusted, SampledRows
 from comt.agent.saturation import saturated
+from comt.agent.suspect_copies import DistinctRows
 from comt.declaration import Declaration, Declare, DeclaredColumn
 from comt.errors import GateError, InputError
 from comt.noise import Noise
 from comt.preparation import Preparation
 from comt.problem import Array, TeachingProblem
-from comt.queries import Answer, Query
+from comt.queries import Answer, ModelQuery, Query
 from comt.schema import Schema, as_text
 
 
@@ -62,6 +63,7 @@ class Agent:
             self.accountant = Accountant(self.gate.policy.noise, spent)
         self._record = record
         self._prepared: PreparedRows | None = None
+        self._distinct: DistinctRows | None = None
         self._lock = threading.Lock()
         self.store: dict[str, object] = {}
 
@@ -152,6 +154,8 @@ class Agent:
         if not masked and self.gate.policy.min_rows <= 1 and self.gate.policy.min_trusted_rows == 0:
             return Weight.of_arrays(answer.rows)
         found = [*covers(query, self), *saturated(query, self)]
+        if isinstance(query, ModelQuery) and query.preparation.distinct:
+            found = [cover.among(self._rows_left(query.preparation)) for cover in found]
         if not found:
             return Weight.of_arrays(answer.rows)
         n_rows, n_trusted = self.rows.n_rows, len(self.rows.trusted()[1])
@@ -197,15 +201,28 @@ class Agent:
         """Read the table as the federation agreed to; what too few of its rows share stays inside."""
         with self._lock:
             table_of(self).use_schema(schema, self.gate.min_rows)
-            self._prepared = None
+            self._prepared = self._distinct = None
 
     def prepared(self, preparation: Preparation) -> PreparedRows:
         """Return the rows under a preparation; the latest one is kept."""
         if self._prepared is None or self._prepared.preparation.fingerprint != preparation.fingerprint:
             noise = self.gate.policy.noise
             own = preparation if noise is None else ClippedPreparation.of(preparation, noise)
-            self._prepared = PreparedRows(self.rows, own)
+            self._prepared = PreparedRows(self._counted_rows(preparation), own)
         return self._prepared
+
+    def _counted_rows(self, preparation: Preparation) -> RowSource:
+        # under noise every row counts: one row more could make many others copies, which no noise of ours would cover
+        if not preparation.distinct or self.gate.policy.noise is not None:
+            return self.rows
+        if self._distinct is None:
+            self._distinct = DistinctRows(self.rows, self.gate.policy.min_rows)
+        return self.rows if self._distinct.kept.all() else self._distinct
+
+    def _rows_left(self, preparation: Preparation) -> NDArray[np.bool_]:
+        """Return which rows of the source a preparation counts."""
+        rows = self._counted_rows(preparation)
+        return rows.kept if isinstance(rows, DistinctRows) else np.ones(rows.n_rows, dtype=bool)
 
     def with_trusted(self, kept: NDArray[np.bool_]) -> Agent:
         """Return the same agent, ledger and policy with only some of its trusted rows, as cross-validation needs it."""

@@ -7,7 +7,7 @@ set a minimum of rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from comt.agent.choosing import whole_rows
 from comt.agent.folds import fold_of
 from comt.errors import GateError
 from comt.losses import get_loss
+from comt.preparation import Preparation
 from comt.queries import (
     CurvatureTimes,
     DirectSums,
@@ -62,6 +63,15 @@ class Cover:
     trusted: bool = False
     #: how many rows make the sum a smooth one, so that it shows no set of rows; None: none, it is a plain sum
     soft: int | None = None
+
+    def among(self, kept: Rows) -> Cover:
+        """Return the cover where only some of all unverified rows were looked at: a place for every row."""
+        if self.trusted:
+            return self
+        rows = kept.copy()
+        if self.rows is not None:
+            rows[kept] = self.rows
+        return replace(self, rows=rows)
 
     def size(self, n_rows: int, n_trusted: int) -> int:
         """Return on how many rows the sum rests, of all there are."""
@@ -188,7 +198,7 @@ def _trusted_sums(query: TrustedSums, agent: Agent) -> list[Cover]:
 def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> list[Cover]:
     """All rows, those without a capped cell, and the folds of the trusted rows: moments know no model."""
     prepared = agent.prepared(query.preparation)
-    key = query.preparation.fingerprint.encode()
+    key = _key(query.preparation)
     folds = _folds(prepared, query.n_folds)
     found = [Cover("moments", key, None)]
     if query.whole:
@@ -210,7 +220,7 @@ def _rank_counts(query: RankCounts, agent: Agent) -> list[Cover]:
 @covers.register(RobustMoments)
 def _robust_moments(query: RobustMoments, agent: Agent) -> list[Cover]:
     blocks = list(agent.prepared(query.preparation).blocks())
-    key = query.preparation.fingerprint.encode()
+    key = _key(query.preparation)
     found = []
     for theta, limit, smooth in zip(query.theta, query.limit, query.smooth, strict=True):
         masks = []
@@ -243,6 +253,11 @@ def _noisy_label_sums(query: NoisyLabelSums, agent: Agent) -> list[Cover]:
         Cover("buggy", theta.tobytes(), part if weight != 0 else np.zeros_like(part))
         for theta, weight in zip(query.theta, weights, strict=True)
     ]
+
+
+def _key(preparation: Preparation) -> bytes:
+    """Identify what moments are of; with and without copies they can be subtracted."""
+    return replace(preparation, distinct=False).fingerprint.encode()
 
 
 def _every(length: int, thin: int) -> Rows:

@@ -26,6 +26,11 @@ def trusted_folds(source: RowSource, features: Array, targets: Array, n_folds: i
 
 def fold_of(features: Array, targets: Array, n_folds: int) -> NDArray[np.int64]:
     """Return the fold (0 … n_folds − 1) of every row. Equal rows share a fold, so none is trained and tested on."""
+    return (content_hash(features, targets) % np.uint64(max(n_folds, 1))).astype(np.int64)
+
+
+def content_hash(features: Array, targets: Array) -> NDArray[np.uint64]:
+    """Return a number per row that depends on nothing but its content."""
     content = np.ascontiguousarray(np.column_stack([features, targets])) + 0.0  # −0 becomes 0
     words = content.view(np.uint64)
     state = np.full(len(content), 0x9E3779B97F4A7C15, dtype=np.uint64)
@@ -35,4 +40,4 @@ def fold_of(features: Array, targets: Array, n_folds: int) -> NDArray[np.int64]:
         state ^= state >> np.uint64(29)
         state *= np.uint64(0x94D049BB133111EB)
         state ^= state >> np.uint64(32)
-    return (state % np.uint64(max(n_folds, 1))).astype(np.int64)
+    return state

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from comt.federation.base import Federation
 from comt.losses import LossName
 from comt.preparation import Preparation
@@ -12,7 +14,7 @@ __all__ = ["Choice", "Line", "choose"]
 
 
 def choose(federation: Federation, preparation: Preparation, loss_name: LossName) -> Choice:
-    """Choose a model of the prepared rows of a federation."""
-    if loss_name == "squared":
-        return regression.choose(federation, preparation)
-    return classification.choose(federation, preparation)
+    """Choose a model of the prepared rows of a federation; a row that was written again and again counts once."""
+    task = regression.choose if loss_name == "squared" else classification.choose
+    choice = task(federation, replace(preparation, distinct=True))
+    return replace(choice, preparation=replace(choice.preparation, distinct=False))

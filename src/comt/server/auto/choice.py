@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,8 @@ from comt.problem import Array
 
 #: trusted rows in all below which the choice is called undecided
 UNDECIDED_BELOW = 10
+#: share of the model that a candidate must have to be told of
+WORTH_TELLING = 1e-4
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,19 @@ class Line:
     share: float
     #: mean held-out loss (regression) or minus the log evidence per trusted row (classification)
     loss: float
+
+
+def largest_first(lines: Iterable[Line]) -> tuple[Line, ...]:
+    """Return what a person wants to read: candidates of one name added up, the largest share first, the tiniest left out."""
+    by_name: dict[str, list[Line]] = {}
+    for line in lines:
+        by_name.setdefault(line.candidate, []).append(line)
+    added = [
+        Line(name, share, sum(line.share * line.loss for line in same) / share)
+        for name, same in by_name.items()
+        if (share := sum(line.share for line in same)) > WORTH_TELLING
+    ]
+    return tuple(sorted(added, key=lambda line: -line.share))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ are reversed, no model at all is trusted-only training, and a correction in betw
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import logsumexp
@@ -18,7 +18,7 @@ from comt.problem import Array
 from comt.server.auto.agents import moments_of
 from comt.server.auto.asking import ask_about_labels
 from comt.server.auto.capped import mislead
-from comt.server.auto.choice import Choice, Line
+from comt.server.auto.choice import Choice, Line, largest_first
 from comt.server.auto.labels import BuggyLabels, LabelFit
 from comt.server.auto.laplace import Hypothesis, weigh
 from comt.server.auto.moments import total
@@ -36,6 +36,8 @@ SLOPE, SLOPE_SD, INTERCEPT_SD = 1.5, 0.7, 0.8
 ONE_SIDED = 0.5
 #: probability that all labels are reversed: less where labels follow the features well than where half of them seem flipped
 REVERSED_CLEAR, REVERSED_VAGUE, CLEAR = 0.03, 0.15, 0.05
+#: probability that the labels were given by a rule on one of the columns that weigh most, so many of them
+ONE_COLUMN, COLUMNS = 0.15, 10
 #: least probability that no model of the unverified labels is of use
 NO_USE = 0.1
 
@@ -48,6 +50,8 @@ class _Model:
     reliability: float
     prior: float
     reversed: float
+    #: a column whose weight the unverified labels do not tell; None: there is none
+    free: int | None = None
 
 
 def choose(federation: Federation, preparation: Preparation) -> Choice:
@@ -82,7 +86,10 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     return Choice(
         theta=weights @ thetas,
         preparation=preparation,
-        lines=_lines(hypotheses, weights, log_weights, trusted_rows),
+        lines=largest_first(
+            Line(hypothesis.name, weight, (hypothesis.log_prior - log_weight) / trusted_rows)
+            for hypothesis, weight, log_weight in zip(hypotheses, weights.tolist(), log_weights.tolist(), strict=True)
+        ),
         trusted_rows=trusted_rows,
         agents=federation.agents,
         agent_weights=_agent_weights(thetas, weights, leading, spread, signs),
@@ -126,6 +133,7 @@ def _models(
     longer = float(theta @ theta) / max(float(sure.theta @ sure.theta), 1e-12)
     name = "unverified rows with flip rates per agent"
     models.append(_Model(name, theta, longer * sure.covariance, sure.reliability, 0.25, some_reversed))
+    models += [rule for model in models[-2:] for rule in _but_for_one_column(model, spread)]
     if len(own) > 1:
         models += [
             _Model(
@@ -139,6 +147,34 @@ def _models(
             for name, fit, turn in zip(names, own, signs.reversed, strict=True)
         ]
     return models, signs, rates
+
+
+def _but_for_one_column(model: _Model, spread: Array) -> list[_Model]:
+    """Return the model without the weight of one column, for each of the columns that weigh most.
+
+    A rule of thumb, or a mistake that depends on one measurement, gives its column a wrong weight; the others lose in
+    size but keep their direction.
+    """
+    d = len(spread)
+    weighs = np.abs(model.theta[:d]) * np.sqrt(np.maximum(np.diag(spread), 0.0))
+    heaviest = np.argsort(-weighs)[:COLUMNS]
+    found = []
+    for column in heaviest[weighs[heaviest] > 0].tolist():
+        theta = model.theta.copy()
+        theta[column] = 0.0
+        left = float(theta[:d] @ spread @ theta[:d])
+        noise = float(np.einsum("ij,ji->", spread, model.covariance[:d, :d]))
+        found.append(
+            replace(
+                model,
+                name=f"{model.name}, but for one column",
+                theta=theta,
+                reliability=left / max(left + noise, 1e-12),
+                prior=ONE_COLUMN * model.prior / len(heaviest),
+                free=column,
+            )
+        )
+    return found
 
 
 def _weighed(
@@ -160,6 +196,10 @@ def _weighed(
         values, vectors = np.linalg.eigh(model.covariance)
         unsure = slope * np.sqrt(model.reliability) / size * vectors * np.sqrt(np.maximum(values, 0.0))
         known = np.hstack([SLOPE_SD * slope / SLOPE * unit[:, None], intercept, unsure])
+        if model.free is not None:
+            column = np.zeros((width, 1))
+            column[model.free] = slope / np.sqrt(d * spread[model.free, model.free])
+            known = np.hstack([known, column])
         expected = slope * np.sqrt(model.reliability) * unit
         # trusted rows of one class must not speak for reversed labels only because one class was mislabelled
         balanced = expected.copy()
@@ -186,18 +226,6 @@ def _weighed(
     ]
     more_thetas, more_weights = weigh(federation, preparation, corrected, features)
     return hypotheses + corrected, np.vstack([thetas, more_thetas]), np.append(log_weights, more_weights)
-
-
-def _lines(hypotheses: list[Hypothesis], weights: Array, log_weights: Array, rows: int) -> tuple[Line, ...]:
-    """Add up the shares of hypotheses of one name; the largest first."""
-    shares: dict[str, float] = {}
-    losses: dict[str, float] = {}
-    for hypothesis, weight, log_weight in zip(hypotheses, weights, log_weights, strict=True):
-        name = hypothesis.name
-        shares[name] = shares.get(name, 0.0) + float(weight)
-        losses[name] = min(losses.get(name, np.inf), float(hypothesis.log_prior - log_weight) / rows)
-    lines = [Line(name, share, losses[name]) for name, share in shares.items() if share > 1e-4]
-    return tuple(sorted(lines, key=lambda line: -line.share))
 
 
 def _agent_weights(thetas: Array, weights: Array, leading: Array, spread: Array, signs: Signs) -> Array:

@@ -69,7 +69,7 @@ def _firmness(rows_behind: Array) -> Array:
 def _moves(centres: Array, used: Moments, firmness: Array) -> Array:
     """Return δ = argmin ‖y − x(c + δ)‖² + δᵀ·firmness·δ for all centres (C, p): (C, L + 1, p)."""
     away = used.cross - centres @ used.gram
-    moves: Array = np.linalg.solve(used.gram + firmness, away.T).transpose(2, 0, 1)
+    moves = np.asarray(np.linalg.solve(used.gram + firmness, away.T).transpose(2, 0, 1), dtype=np.float64)
     moves[~centres.any(axis=1), -1] = 0.0  # no row is behind a model that is zero: nothing in it is chance
     return moves
 

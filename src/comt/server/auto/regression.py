@@ -7,7 +7,7 @@ plain fit of the believed agents is kept unless the trusted rows could hardly be
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from comt.errors import GateError
 from comt.federation.base import Federation
@@ -23,15 +23,16 @@ from comt.server.auto.centres import (
     Centre,
     noise_centres,
     rescaled_centre,
-    target_mean,
     target_variance,
 )
-from comt.server.auto.choice import Choice, Line
-from comt.server.auto.correction import PRIOR_ROWS, Corrections, correct
+from comt.server.auto.choice import Choice, Line, largest_first
+from comt.server.auto.correction import Corrections, correct
 from comt.server.auto.either_sign import either_sign
-from comt.server.auto.exchangeability import Compared, compare
+from comt.server.auto.evidence import Evidence
+from comt.server.auto.exchangeability import compare
 from comt.server.auto.moments import Moments, folds_but, total, weighted
-from comt.server.auto.ranks import bayes_bound
+from comt.server.auto.other_units import other_units
+from comt.server.auto.plain_fit import plain_log_odds, speaks_for_rows
 from comt.server.auto.trimming import trimmed_fits
 
 FOLDS = 5
@@ -39,23 +40,6 @@ FOLDS = 5
 SAMPLE = 20_000
 KEPT_FROM_ALL, KEPT_FROM_TRUSTED = (0.9, 0.7, 0.5), (0.7, 0.5, 0.3)
 TRUSTED_PENALTIES = np.logspace(-1, 3, 13)
-#: odds for "the believed rows are right" before the trusted rows are looked at
-PLAIN_ODDS = 15.0
-#: what all targets may have to be multiplied by, with the prior odds of it, and degrees of freedom of the error size that
-#: unverified rows tell
-FACTORS = {-1.0: 0.02} | dict.fromkeys((0.001, 0.01, 0.1, 0.2, 1 / 3, 0.5, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0), 0.005)
-ERROR_ROWS = 10.0
-#: share of the target's variance that counting trusted rows more often than others may cost where nothing is wrong
-MAY_COST = 0.002
-#: share of the target's variance that the plain fit must explain to be taken seriously
-EXPLAINS = 0.25
-#: typical errors so many times smaller under a robust fit say that few rows decide the plain one
-PULLED_AWAY = 2.4
-#: how much smaller held-out errors must be to speak against the plain fit, and how fast that ends where the other model
-#: explains less of the unverified rows (CPUSMALL's rare rows are seldom among twenty trusted ones)
-CLEARLY, RARE = 1.15, 3
-#: so many rows at least would have to be rare to matter: many trusted rows among few unverified ones would have met one
-RARE_ROWS = 5.0
 
 
 def choose(federation: Federation, preparation: Preparation) -> Choice:
@@ -76,9 +60,8 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     judged = weigh_agents(federation, preparation, per_agent, trusted.rows)
     believed = weighted(per_agent, judged.weights)
     whole = weighted(uncapped, judged.weights)
-    plain = believed.ridge()
-    variance = target_variance(preparation, everyone)
-    error_size = float(np.median([target_variance(preparation, trusted), 1.0, variance]))
+    evidence = Evidence(preparation, believed, folds, target_variance(preparation, everyone))
+    plain, error_size = evidence.plain, evidence.error_size
     centres = [
         Centre("trusted rows alone", "zero", np.zeros(preparation.width)),
         Centre("all unverified rows", "all rows", everyone.ridge()),
@@ -98,34 +81,27 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         centres += either_sign(federation, preparation, all_rows, starts, robust, thin)
     except GateError:  # owners may refuse it like any other candidate
         centres += robust
-    explained = max(0.0, 1.0 - believed.squared_error(plain) / max(believed.rows, 1e-12) / variance)
-    weight = _weight_of_trusted(believed, trusted, 1.0 - explained)
-    corrections = correct(centres, folds, error_size, believed.gram / weight)
+    corrections = correct(centres, folds, error_size, evidence.rows_behind)
     compared = compare(
         federation, preparation, moments, judged.weights, plain, centres, len(folds), count_capped=not without_capped
     )
-    # a few rows that pull the plain fit away from most others do not speak for them, however much they explain
-    speaks = min(1.0, explained / EXPLAINS) * min(1.0, (PULLED_AWAY / compared.robust_gain) ** 4)
-    shares = _shares(centres, corrections, believed, variance, explained, speaks, error_size)
+    speaks = speaks_for_rows(evidence, compared)
+    shares = _shares(centres, corrections, evidence, speaks)
     averaged = np.einsum("cl,clp->p", shares, corrections.theta)
-    # a model explains rows whose targets are all negated as well as its mirror image does
-    left = min(believed.squared_error(sign * averaged) for sign in (1.0, -1.0))
-    instead = max(0.0, 1.0 - left / max(believed.rows, 1e-12) / variance)
-    keep = _plain_probability(
-        preparation,
-        compared,
-        believed,
-        trusted,
-        plain,
-        speaks,
-        float((shares * corrections.held_out).sum()),
-        error_size,
-        min(1.0, instead / max(explained, 1e-12)),
-    )
+    averaged_error = float((shares * corrections.held_out).sum())
+    units = other_units(evidence, averaged_error)
+    doubt = -plain_log_odds(evidence, compared, speaks, averaged, averaged_error)
+    keep, instead, *in_units = softmax([0.0, doubt, *units.log_odds]).tolist()
     return Choice(
-        theta=keep * (believed + trusted.scaled(weight)).ridge() + (1.0 - keep) * averaged,
+        theta=keep * evidence.together + instead * averaged + np.array(in_units) @ units.theta,
         preparation=preparation,
-        lines=_lines(centres, shares, corrections, trusted, plain, keep),
+        lines=largest_first(
+            [
+                Line("unverified rows of the believed agents, as they are", keep, evidence.trusted_error(plain)),
+                *_lines(centres, instead * shares, corrections, trusted.rows),
+                *units.lines(in_units),
+            ]
+        ),
         trusted_rows=int(trusted.rows),
         agents=federation.agents,
         agent_weights=judged.weights,
@@ -163,22 +139,14 @@ def _trimmed(
     return centres
 
 
-def _shares(
-    centres: list[Centre],
-    corrections: Corrections,
-    believed: Moments,
-    variance: float,
-    explained: float,
-    speaks: float,
-    error_size: float,
-) -> Array:
+def _shares(centres: list[Centre], corrections: Corrections, evidence: Evidence, speaks: float) -> Array:
     """Return the weight of every centre and pull; hopeless centres get none."""
     alone = corrections.held_out[:, -1]
     nothing = alone[0]
     families = [centre.family for centre in centres]
     log_share = np.full(alone.shape, -np.inf)
     for index, (centre, family) in enumerate(zip(centres, families, strict=True)):
-        limit = min(nothing, 3.0 * (alone.min() + error_size))
+        limit = min(nothing, 3.0 * (alone.min() + evidence.error_size))
         if family in ("all rows", "believed agents"):
             limit = 4.0 * nothing
         if alone[index] > limit:
@@ -188,8 +156,8 @@ def _shares(
             prior += ZERO_INSTEAD * (1.0 - speaks)
         elif family == "trimmed":
             # rows set aside may be rare rather than wrong: a fit that cannot explain them starts with less
-            own = 1.0 - believed.squared_error(centre.theta) / max(believed.rows, 1e-12) / variance
-            ratio = own / explained if explained > 0 else 1.0
+            own = evidence.explained_by(centre.theta)
+            ratio = own / evidence.explained if evidence.explained > 0 else 1.0
             prior *= 1.0 - speaks * (1.0 - min(1.0, max(ratio, TRIMMED_FLOOR)))
         elif family not in ("whole", "either sign"):
             prior *= speaks
@@ -199,78 +167,15 @@ def _shares(
     return shares
 
 
-def _plain_probability(
-    preparation: Preparation,
-    compared: Compared,
-    believed: Moments,
-    trusted: Moments,
-    plain: Array,
-    speaks: float,
-    averaged_error: float,
-    error_size: float,
-    explains_as_much: float,
-) -> float:
-    """Return the probability that the believed rows are right.
-
-    ``explains_as_much`` is how much of what the plain fit explains of the believed rows the averaged model explains, too.
-    """
-    constant = np.zeros_like(plain)
-    if preparation.constant:
-        constant[-1] = target_mean(preparation, believed) / preparation.constant
-    error = max(trusted.squared_error(plain), 1e-12)
-    log_odds = np.log(PLAIN_ODDS) + 2.0 * np.log(max(speaks, 1e-12)) + np.log(bayes_bound(compared.p))
-    # a plain fit twice as bad as a constant is refuted; so is one that explains nothing where others explain the rows
-    log_odds += 0.5 * trusted.rows * min(0.0, np.log(2.0 * trusted.squared_error(constant) / error + 1e-300))
-    others = 2.0 * (averaged_error + error_size) / error
-    log_odds += 0.5 * trusted.rows * (1.0 - speaks) * min(0.0, np.log(others))
-    # errors on trusted rows speak against the plain fit, unless what the other model leaves unexplained may be rare rows
-    better = CLEARLY * (averaged_error + PRIOR_ROWS * error_size) / (error + PRIOR_ROWS * error_size)
-    met = (1.0 - np.exp(-RARE_ROWS * trusted.rows / max(believed.rows, 1.0))) ** 2
-    log_odds += 0.5 * trusted.rows * max(explains_as_much**RARE, met) * min(0.0, np.log(better))
-    log_odds = -np.logaddexp(-log_odds, -_as_they_are(believed, trusted, plain))
-    return float(1.0 / (1.0 + np.exp(-np.clip(log_odds, -500.0, 500.0))))
-
-
-def _weight_of_trusted(believed: Moments, trusted: Moments, unexplained: float) -> float:
-    """Return how often a trusted row counts where it is fitted together with believed ones.
-
-    If all are of one kind, once. Should that be wrong after all, they are the right ones: they count as often as right
-    unverified rows can bear (m rows counted w times among n add w²m/(n + wm)² to the variance of each coefficient), at
-    most as much as these.
-    """
-    rows, verified = max(believed.rows, 1e-12), trusted.rows
-    bearable = np.sqrt(MAY_COST / (len(believed.cross) * max(unexplained, 1e-3)))
-    room = np.sqrt(verified) - bearable * verified
-    weight = rows * bearable / room if room > 0 else np.inf
-    return float(max(1.0, min(weight, rows / verified)))
-
-
-def _as_they_are(believed: Moments, trusted: Moments, plain: Array) -> float:
-    """Return the log odds that targets are as they are, not all negated or in another unit.
-
-    If they are, unverified rows still tell how large errors should be: as large as theirs, in the other unit.
-    """
-    usual = ERROR_ROWS * believed.squared_error(plain) / max(believed.rows, 1e-12)
-    factors = np.array([1.0, *FACTORS])
-    known = np.maximum(usual * np.minimum(1.0, factors**2), 1e-300)
-    errors = trusted.squared_errors(factors[:, None] * plain)
-    likelihood = 0.5 * ERROR_ROWS * np.log(known) - 0.5 * (ERROR_ROWS + trusted.rows) * np.log(known + errors)
-    others = logsumexp(likelihood[1:] + np.log(np.array(list(FACTORS.values()))))
-    return float(likelihood[0] - others)
-
-
-def _lines(
-    centres: list[Centre], shares: Array, corrections: Corrections, trusted: Moments, plain: Array, keep: float
-) -> tuple[Line, ...]:
-    """Say what the model is made of, largest share first; corrected and uncorrected centres are told apart."""
-    rows = trusted.rows
-    lines = [Line("unverified rows of the believed agents, as they are", keep, trusted.squared_error(plain) / rows)]
+def _lines(centres: list[Centre], shares: Array, corrections: Corrections, rows: float) -> list[Line]:
+    """Say what the averaged model is made of; corrected and uncorrected centres are told apart."""
+    lines = []
     for centre, share, errors in zip(centres, shares, corrections.held_out, strict=True):
-        lines.append(Line(centre.name, float((1.0 - keep) * share[-1]), float(errors[-1]) / rows))
+        lines.append(Line(centre.name, float(share[-1]), float(errors[-1]) / rows))
         error = float(share[:-1] @ errors[:-1]) / max(float(share[:-1].sum()), 1e-300) / rows
         corrected = centre.name if centre.family == "zero" else f"{centre.name}, corrected by trusted rows"
-        lines.append(Line(corrected, float((1.0 - keep) * share[:-1].sum()), error))
-    return tuple(sorted((line for line in lines if line.share > 1e-4), key=lambda line: -line.share))
+        lines.append(Line(corrected, float(share[:-1].sum()), error))
+    return lines
 
 
 def _certificate(moments: Moments, theta: Array) -> float:

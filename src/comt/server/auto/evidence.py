@@ -1,0 +1,86 @@
+"""What a regression choice knows before it weighs anything: the believed rows, their plain fit, the trusted rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from comt.preparation import Preparation
+from comt.problem import Array
+from comt.server.auto.centres import target_variance
+from comt.server.auto.moments import Moments, folds_but
+
+#: share of the target's variance that counting trusted rows more often than others may cost where nothing is wrong
+MAY_COST = 0.002
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Moments of the believed rows and of the trusted ones, fold by fold, with what follows from them."""
+
+    preparation: Preparation
+    believed: Moments
+    folds: list[Moments]
+    #: variance of the unverified targets
+    variance: float
+
+    @cached_property
+    def trusted(self) -> Moments:
+        """All trusted rows."""
+        return folds_but(self.folds, None)
+
+    @cached_property
+    def plain(self) -> Array:
+        """The ridge fit of the believed rows, as they are."""
+        return self.believed.ridge()
+
+    @cached_property
+    def error_size(self) -> float:
+        """Squared error of a target expected beforehand."""
+        return float(np.median([target_variance(self.preparation, self.trusted), 1.0, self.variance]))
+
+    @cached_property
+    def usual_error(self) -> float:
+        """Squared error that believed rows have under the plain fit."""
+        return self.believed.squared_error(self.plain) / max(self.believed.rows, 1e-12)
+
+    @cached_property
+    def explained(self) -> float:
+        """Share of the target's variance that the plain fit explains of the believed rows."""
+        return self.explained_by(self.plain)
+
+    def trusted_error(self, theta: Array) -> float:
+        """Return the mean squared error of the trusted rows under a model."""
+        return self.trusted.squared_error(theta) / self.trusted.rows
+
+    def explained_by(self, theta: Array) -> float:
+        """Return the share of the target's variance that a model explains of the believed rows."""
+        left = self.believed.squared_error(theta) / max(self.believed.rows, 1e-12)
+        return max(0.0, 1.0 - left / self.variance)
+
+    @cached_property
+    def trusted_weight(self) -> float:
+        """How often a trusted row counts where it is fitted together with believed ones.
+
+        If all are of one kind, once. Should that be wrong after all, they are the right ones: they count as often as right
+        unverified rows can bear (m rows counted w times among n add w²m/(n + wm)² to the variance of each coefficient),
+        at most as much as these.
+        """
+        rows, verified = max(self.believed.rows, 1e-12), self.trusted.rows
+        bearable = np.sqrt(MAY_COST / (len(self.plain) * max(1.0 - self.explained, 1e-3)))
+        room = np.sqrt(verified) - bearable * verified
+        weight = rows * bearable / room if room > 0 else np.inf
+        return float(max(1.0, min(weight, rows / verified)))
+
+    @cached_property
+    def together(self) -> Array:
+        """The ridge fit of believed and trusted rows."""
+        return (self.believed + self.trusted.scaled(self.trusted_weight)).ridge()
+
+    @cached_property
+    def rows_behind(self) -> Array:
+        """Σ x xᵀ of the rows behind a model of the believed rows, counted as trusted rows are."""
+        behind: Array = self.believed.gram / self.trusted_weight
+        return behind

@@ -1,0 +1,65 @@
+"""All targets may be negated, or in another unit: then one factor puts every unverified row right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from comt.problem import Array
+from comt.server.auto.centres import Centre
+from comt.server.auto.choice import Line
+from comt.server.auto.correction import PRIOR_ROWS, correct
+from comt.server.auto.evidence import Evidence
+
+#: what all targets may have to be multiplied by, with the prior odds of it
+FACTORS = {-1.0: 0.04} | dict.fromkeys((0.001, 0.01, 0.1, 0.2, 1 / 3, 0.5, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0), 0.005)
+#: degrees of freedom of the error size that unverified rows tell
+ERROR_ROWS = 30.0
+
+
+@dataclass(frozen=True)
+class OtherUnits:
+    """Per factor: the log odds that all targets have to be multiplied by it, not left as they are, and the model then."""
+
+    names: tuple[str, ...]
+    log_odds: Array  # (F,)
+    theta: Array  # (F, p)
+    #: mean squared error of the trusted rows under the plain fit times the factor
+    errors: Array  # (F,)
+
+    def lines(self, shares: Sequence[float]) -> list[Line]:
+        """Say which share of the model each factor has."""
+        return [Line(*told) for told in zip(self.names, shares, self.errors.tolist(), strict=True)]
+
+
+def other_units(evidence: Evidence, averaged_error: float) -> OtherUnits:
+    """Weigh every factor; ``averaged_error`` is the error of the averaged model on trusted rows that were left out.
+
+    If targets are right as they are, unverified rows tell how large errors should be; otherwise as large, in the other
+    unit.
+    """
+    factors = np.array([1.0, *FACTORS])
+    rows = evidence.trusted.rows
+    known = np.maximum(ERROR_ROWS * evidence.usual_error * np.minimum(1.0, factors**2), 1e-300)
+    errors = evidence.trusted.squared_errors(factors[:, None] * evidence.plain)
+    likelihood = 0.5 * ERROR_ROWS * np.log(known) - 0.5 * (ERROR_ROWS + rows) * np.log(known + errors)
+    log_odds = likelihood[1:] - likelihood[0] + np.log(np.array(list(FACTORS.values())))
+    # one factor for all may be too simple: not where the averaged model predicts trusted rows better
+    usual = PRIOR_ROWS / ERROR_ROWS * known[1:]
+    better = (averaged_error + usual) / (errors[1:] + usual)
+    log_odds += 0.5 * rows * np.minimum(0.0, np.log(better))
+    names = tuple(f"unverified rows, all targets {_told(factor)}" for factor in FACTORS)
+    centres = [Centre(name, "", factor * evidence.plain) for name, factor in zip(names, FACTORS, strict=True)]
+    corrections = correct(centres, evidence.folds, evidence.error_size, evidence.rows_behind)
+    within = np.exp(corrections.log_weight - logsumexp(corrections.log_weight, axis=1, keepdims=True))
+    theta: Array = np.einsum("fl,flp->fp", within, corrections.theta)
+    return OtherUnits(names, log_odds, theta, errors[1:] / rows)
+
+
+def _told(factor: float) -> str:
+    if factor < 0:
+        return "negated"
+    return f"times {factor:g}" if factor >= 1 else f"divided by {1.0 / factor:g}"

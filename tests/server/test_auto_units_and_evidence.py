@@ -1,0 +1,97 @@
+"""Factors that put all targets right, and how trusted rows are fitted together with believed ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_t
+
+from comt.preparation import Preparation
+from comt.server.auto.choice import Line, largest_first
+from comt.server.auto.evidence import MAY_COST, Evidence
+from comt.server.auto.moments import Moments
+from comt.server.auto.other_units import ERROR_ROWS, FACTORS, other_units
+
+RIGHT = np.array([1.0, -2.0, 0.5])
+
+
+def moments(X, y):
+    joint = np.column_stack([X, y])
+    return Moments(joint.T @ joint, float(len(y)))
+
+
+def evidence(n=500, m=8, factor=1.0, noise=1.0, seed=0):
+    """Unverified targets are ``factor`` times what they should be."""
+    rng = np.random.default_rng(seed)
+    X, T = rng.normal(size=(n, 3)), rng.normal(size=(m, 3))
+    y, t = (rows @ RIGHT + noise * rng.normal(size=len(rows)) for rows in (X, T))
+    folds = [moments(T[k::2], t[k::2]) for k in range(2)]
+    believed = moments(X, factor * y)
+    return Evidence(Preparation.identity(3), believed, folds, believed.target_sq / n), T, t
+
+
+def test_the_odds_of_a_factor_are_those_of_students_t():
+    known, T, t = evidence(factor=3.0)
+    found = other_units(known, averaged_error=np.inf)
+    size = np.eye(len(t)) * known.usual_error
+
+    def likelihood(factor):
+        errors = t - T @ (factor * known.plain)
+        return multivariate_t.logpdf(errors, shape=size * min(1.0, factor**2), df=ERROR_ROWS)
+
+    exact = [likelihood(factor) - likelihood(1.0) + np.log(prior) for factor, prior in FACTORS.items()]
+    np.testing.assert_allclose(found.log_odds, exact, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("factor", "name"),
+    [
+        (-1.0, "unverified rows, all targets negated"),
+        (10.0, "unverified rows, all targets divided by 10"),
+        (0.01, "unverified rows, all targets times 100"),
+    ],
+)
+def test_the_factor_that_puts_targets_right_is_found(factor, name):
+    known, *_ = evidence(factor=factor)
+    found = other_units(known, averaged_error=np.inf)
+    best = int(np.argmax(found.log_odds))
+    assert found.names[best] == name
+    assert found.log_odds[best] > 3.0
+    np.testing.assert_allclose(found.theta[best], RIGHT, atol=0.4)
+
+
+def test_no_factor_where_targets_are_right_or_where_another_model_predicts_better():
+    known, *_ = evidence(m=20)
+    assert np.exp(other_units(known, averaged_error=np.inf).log_odds).sum() < 0.01
+    doubled, *_ = evidence(m=20, factor=2.0)
+    believed, doubted = (other_units(doubled, averaged_error=error).log_odds.max() for error in (np.inf, 1.0))
+    assert believed > 5.0
+    assert doubted < believed - 10.0
+
+
+@pytest.mark.parametrize(("n", "m"), [(2000, 20), (5000, 100), (300, 200)])
+def test_trusted_rows_count_as_often_as_right_rows_can_bear(n, m):
+    known, *_ = evidence(n=n, m=m)
+    weight = known.trusted_weight
+    added = weight**2 * m / (n + weight * m) ** 2 * 3 * (1.0 - known.explained)
+    if weight > 1.0 and weight * m < n:
+        assert added == pytest.approx(MAY_COST)
+    else:
+        assert weight == pytest.approx(max(1.0, min(weight, n / m)))
+    assert 1.0 <= weight <= max(1.0, n / m)
+
+
+def test_counting_them_costs_no_more_than_that_where_nothing_is_wrong():
+    lost = []
+    for seed in range(200):
+        known, *_ = evidence(n=1000, m=30, seed=seed)
+        plain, together = known.plain - RIGHT, known.together - RIGHT
+        lost.append((together @ together - plain @ plain) / known.variance)
+    assert -0.001 < np.mean(lost) < 1.2 * MAY_COST
+
+
+def test_candidates_of_one_name_are_added_up():
+    told = largest_first([Line("a", 0.2, 1.0), Line("b", 0.5, 3.0), Line("a", 0.6, 2.0), Line("c", 1e-6, 0.0)])
+    assert [line.candidate for line in told] == ["a", "b"]
+    assert told[0].share == pytest.approx(0.8)
+    assert told[0].loss == pytest.approx(1.75)
