@@ -1,0 +1,101 @@
+"""The recipe for labels: evidence averaging around models of the buggy rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from comt.baselines.base import AgentRows, Array, pooled
+from comt.bench.prototypes.labels import LabelModel, by_evidence, compare_signs, with_flip_rates
+from comt.bench.prototypes.laplace import laplace
+
+CLIP = 5.0
+#: prior of the slope on a model's score and of the intercept's shift
+SLOPE, SLOPE_SD, SHIFT_SD = 1.5, 1.0, 2.5
+PULLS = 300.0 * 10.0 ** (-0.5 * np.arange(7))
+CORRECTED = 3
+LEAST_REVERSED, LEAST_NULL, UNCORRECTED = 0.1, 0.05, 0.5
+
+
+def tame(features: Array) -> Array:
+    """Clip scaled features at ±5."""
+    return np.clip(features, -CLIP, CLIP)
+
+
+@dataclass(frozen=True)
+class _Hypothesis:
+    """What a model of the buggy rows, with a sign, says of the trusted rows: θ = mean + spread·u, u ~ N(0, I)."""
+
+    name: str
+    mean: Array
+    spread: Array
+    log_prior: float
+
+
+def choose(agents: Sequence[AgentRows]) -> tuple[Array, dict[str, Any]]:
+    """Return θ (intercept last) and the shares of the models it was averaged from."""
+    features, labels, trusted_features, trusted_labels = pooled(agents)
+    covariance = np.atleast_2d(np.cov(features[:, :-1], rowvar=False))
+    together = by_evidence(features, labels, covariance)
+    if not len(trusted_labels):
+        return together.theta, {}
+    simple, null = _hypotheses(agents, together, covariance)
+    signed = trusted_features * trusted_labels[:, None]
+    modes = [laplace(signed, h.mean, h.spread) for h in simple]
+    likely = np.argsort([-h.log_prior - mode.log_evidence for h, mode in zip(simple, modes, strict=True)])
+    free = np.eye(len(together.theta))[:, :-1] / np.sqrt(max(1.0, float(np.trace(covariance)) / 10.0))
+    corrected = [
+        _Hypothesis(
+            h.name if h is null else f"{h.name}, corrected",
+            h.mean,
+            np.hstack([h.spread, free / np.sqrt(pull)]),
+            h.log_prior + float(np.log((1.0 if h is null else 1.0 - UNCORRECTED) / len(PULLS))),
+        )
+        for h in (*(simple[i] for i in likely[:CORRECTED]), null)
+        for pull in PULLS.tolist()
+    ]
+    modes += [laplace(signed, h.mean, h.spread) for h in corrected]
+    priors = [h.log_prior + np.log(UNCORRECTED) for h in simple] + [h.log_prior for h in corrected]
+    log_weights = np.array(priors) + np.array([mode.log_evidence for mode in modes])
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    shares: dict[str, float] = {}
+    for h, weight in zip(simple + corrected, weights.tolist(), strict=True):
+        shares[h.name] = shares.get(h.name, 0.0) + weight
+    return weights @ np.stack([mode.theta for mode in modes]), {"shares": shares}
+
+
+def _hypotheses(
+    agents: Sequence[AgentRows], together: LabelModel, covariance: Array
+) -> tuple[list[_Hypothesis], _Hypothesis]:
+    """Return every model of the buggy rows with either sign, and the null: no such model is of use."""
+    own = [by_evidence(agent.features, agent.targets, covariance) for agent in agents]
+    signs = compare_signs(own, covariance)
+    reversed_ = max(LEAST_REVERSED, signs.minority)
+    models = [("all rows", together, 1.0, LEAST_REVERSED)]
+    if signs.reversed.any():
+        turned = [-a.targets if turn else a.targets for a, turn in zip(agents, signs.reversed, strict=True)]
+        features = np.concatenate([agent.features for agent in agents])
+        models.append(("agents turned", by_evidence(features, np.concatenate(turned), covariance), 1.0, reversed_))
+    flips = with_flip_rates(agents, models[-1][1], signs.reversed, covariance)
+    models.append(("flip rates", flips, 1.0, reversed_))
+    models += [
+        (f"{agent.name} alone", model, 0.5 / len(own), 1.0 - reversed_ if turn else reversed_)
+        for agent, model, turn in zip(agents, own, signs.reversed, strict=True)
+    ]
+    nothing = max(LEAST_NULL, 1.0 - max(model.reliability for _, model, *_ in models))
+    shift = np.zeros((len(together.theta), 1))
+    shift[-1] = SHIFT_SD
+    hypotheses = []
+    for name, model, prior, turned_prior in models:
+        slope = model.theta[:-1]
+        unit = model.theta / np.sqrt(max(float(slope @ covariance @ slope), 1e-12))
+        expected = SLOPE * np.sqrt(model.reliability) * unit
+        spread = np.hstack([SLOPE_SD * unit[:, None], shift])
+        for sign, probability in ((1.0, 1.0 - turned_prior), (-1.0, turned_prior)):
+            log_prior = float(np.log((1.0 - nothing) * prior * probability))
+            hypotheses.append(_Hypothesis(name if sign > 0 else f"{name}, reversed", sign * expected, spread, log_prior))
+    return hypotheses, _Hypothesis("trusted rows alone", np.zeros_like(shift[:, 0]), shift, float(np.log(nothing)))
