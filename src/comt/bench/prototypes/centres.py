@@ -13,6 +13,7 @@ from comt.server.auto.moments import Moments
 NOISE_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 #: a model that explains more than all of the target's variance was corrected too far
 TOO_MUCH = 1.05
+SINGULAR = 1e-3
 CONCENTRATIONS, BISQUARE_STEPS = 10, 3
 #: Tukey's constant, and the median of |error| in standard deviations
 BISQUARE, MEDIAN = 4.685, 0.6745
@@ -36,8 +37,8 @@ def moments_of(features: Array, targets: Array, weights: Array | None = None) ->
     return Moments((rows.T * weights) @ rows, float(weights.sum()))
 
 
-def noise_corrected(buggy: Moments, trusted: Moments, plain: Array) -> list[Centre]:
-    """Return (Σ − s·diag Σ)⁻¹c for several s, and for the s that trusted variances show; ``plain`` where s is too much."""
+def noise_corrected(buggy: Moments, trusted: Moments) -> list[Centre]:
+    """Return (Σ − s·diag Σ)⁻¹c for several s, and for those that trusted variances show; none where s is too much."""
     sigma, cross, mean, variance = _covariances(buggy)
     shares = {f"{share:.0%} noise": np.full(len(sigma), share) for share in NOISE_SHARES}
     if trusted.rows > 1:
@@ -47,12 +48,11 @@ def noise_corrected(buggy: Moments, trusted: Moments, plain: Array) -> list[Cent
     centres = []
     for name, share in shares.items():
         corrected = sigma - np.diag(share * np.diag(sigma))
-        theta = plain
-        if np.linalg.eigvalsh(corrected)[0] > 1e-3 * float(np.diag(sigma).max()):
-            slope = np.linalg.solve(corrected, cross)
-            if cross @ slope <= TOO_MUCH * variance:
-                theta = np.append(slope, mean[-1] - mean[:-1] @ slope)
-        centres.append(Centre(name, "noise", theta))
+        if np.linalg.eigvalsh(corrected)[0] <= SINGULAR * float(np.diag(sigma).max()):
+            continue
+        slope = np.linalg.solve(corrected, cross)
+        if cross @ slope <= TOO_MUCH * variance:
+            centres.append(Centre(name, "noise", np.append(slope, mean[-1] - mean[:-1] @ slope)))
     return centres
 
 
@@ -77,8 +77,5 @@ def trimmed(features: Array, targets: Array, starts: Array, kept: Array) -> Arra
             weights = np.maximum(1.0 - (errors / np.maximum(limits * BISQUARE / MEDIAN, 1e-9)) ** 2, 0.0) ** 2
         else:
             weights = (errors <= limits).astype(np.float64)
-        before = theta
         theta = np.stack([moments_of(features, targets, weight).ridge() for weight in weights.T])
-        if not smooth and np.allclose(theta, before, atol=1e-4):
-            continue
     return theta

@@ -1,4 +1,22 @@
-"""The recipe for labels: evidence averaging around models of the buggy rows."""
+"""The recipe for labels: evidence averaging around models of the buggy rows.
+
+0. Features are clipped at ±5 (the rows come scaled).
+1. Models of the buggy labels: of all rows, of all rows with reversed agents turned round, with flip rates, of each agent.
+2. Every model b, with either sign, is a hypothesis about the trusted rows: θ = c·b + t·e0 + δ. First δ = 0 for all; then the
+   best three, and none at all (b = 0), with δ ~ N(0, I/λ) for λ of all sizes.
+3. θ is the mean of the modes, weighted by prior and Laplace's evidence.
+
+Where the notes are silent, the reading that scored best on the cells of ``comt bench choice`` was taken:
+
+* penalties of buggy fits: eleven from 10⁴ to .1; the intercept has as good as none;
+* the larger camp of agents, by v², leads; its member of largest v is the leader;
+* rLR has the penalty of the fit it starts from (with less it takes flips that depend on a feature for a model), and the
+  reliability that its own Fisher information gives;
+* an agent's own model is reversed with one minus the probability of the others if the agent looks reversed;
+* priors are used as they stand in the notes, models' times 1 − P(null), not scaled to a sum of one; P(δ ≠ 0) = ½ is shared by
+  the seven λ, and the null, which has no form without δ, gives them all of its prior;
+* "the best three" are three of the models with a sign; the modes are averaged as they are.
+"""
 
 from __future__ import annotations
 
@@ -97,5 +115,7 @@ def _hypotheses(
         spread = np.hstack([SLOPE_SD * unit[:, None], shift])
         for sign, probability in ((1.0, 1.0 - turned_prior), (-1.0, turned_prior)):
             log_prior = float(np.log((1.0 - nothing) * prior * probability))
-            hypotheses.append(_Hypothesis(name if sign > 0 else f"{name}, reversed", sign * expected, spread, log_prior))
+            hypotheses.append(
+                _Hypothesis(name if sign > 0 else f"{name}, reversed", sign * expected, spread, log_prior)
+            )
     return hypotheses, _Hypothesis("trusted rows alone", np.zeros_like(shift[:, 0]), shift, float(np.log(nothing)))

@@ -1,6 +1,6 @@
 """Logistic models with a normal prior: their modes, and their evidence by Laplace's approximation.
 
-    θ = μ + L u,  u ~ N(0, I);   log evidence ≈ −Σ log(1 + exp(−y x·θ̂)) − ½|û|² − ½ log det(I + L' X'WX L)
+θ = μ + L u,  u ~ N(0, I);   log evidence ≈ −Σ log(1 + exp(−y x·θ̂)) − ½|û|² − ½ log det(I + L' X'WX L)
 """
 
 from __future__ import annotations

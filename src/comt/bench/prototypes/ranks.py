@@ -32,4 +32,4 @@ def error_statistics(features: Array, targets: Array, theta: Array) -> Array:
     predicted = features @ theta
     error = targets - predicted
     size = np.abs(features[:, :-1]).mean(axis=1)
-    return np.column_stack([np.abs(error), error * (predicted - theta[-1]), size, error])
+    return np.column_stack([np.abs(error), error * predicted, size, error])

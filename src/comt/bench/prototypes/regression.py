@@ -1,4 +1,26 @@
-"""The recipe for numbers: exchangeability, then evidence."""
+"""The recipe for numbers: exchangeability, then evidence.
+
+1. Heavy tails are compressed (the rows come scaled), buggy targets clipped at ±10.
+2. The rows of agents among which the trusted rows would rank oddly lose weight; S is the ridge fit of what is left.
+3. Centres: zero, the fit of all rows, S, S corrected for noise in the features, trimmed fits, rows without capped cells.
+4. Every centre is pulled to the trusted rows, with pulls of all strengths, in five folds.
+5. All of them are averaged by prior and held-out error; hopeless centres are dropped.
+6. Unless the trusted rows could hardly be a sample of S's rows, S itself is kept: θ = P₀ θ_S + (1 − P₀) θ_average.
+
+Where the notes are silent, the reading that scored best on the cells of ``comt bench choice`` was taken:
+
+* ridge penalties of buggy fits, and of the trusted fit that trimming starts from, have the largest evidence;
+* e·ŷ is taken with ŷ as it is, around the target's median; rank tests are two-sided;
+* features may have 10 to 90 % of noise in steps of ten, or what trusted variances show, per column or on average; Σ_b and c
+  are those of S's rows. A correction that goes back to fed is left out: fed is there, and would take its share of the prior;
+* trimming concentrates ten times and ends with three bisquare steps; it starts from trusted rows for each fold anew;
+* |θ − centre|² counts each coefficient in units of its column (mean square over buggy rows), the intercept with them;
+* a family's prior is shared evenly by its members and by the twelve pulls; trimmed and uncapped fits have .5;
+* a constant is the mean target of S's rows, and zero is their median, the centre of the scaling;
+* p-values of one kind are combined first, then the kinds, so that many columns do not outvote the errors.
+
+Top-j fits, rescaling and moments, which the notes call safe to drop and do not describe, are not here.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +40,6 @@ from comt.preparation import CAP, TARGET_LIMIT, compress
 from comt.server.auto.moments import Moments, weighted
 from comt.server.auto.ranks import bayes_bound, combine
 
-V = ""
 FOLDS = 5
 PULLS = np.append(0.03 * 10.0 ** (0.5 * np.arange(11)), np.inf)
 KEPT_FROM_ALL, KEPT_FROM_TRUSTED = (0.9, 0.7, 0.5), (0.7, 0.5, 0.3)
@@ -87,7 +108,7 @@ def _centres(rows: _Rows, believed: Moments, fed: Array, plain: Array) -> list[C
         Centre("zero", "zero", np.zeros_like(fed)),
         Centre("all rows", "all", fed),
         Centre("believed agents", "believed", plain),
-        *noise_corrected(believed, rows.trusted(), plain),
+        *noise_corrected(believed, rows.trusted()),
     ]
     whole = (np.abs(rows.features) < CAP).all(axis=1)
     if not whole.all() and whole.sum() > 2 * rows.features.shape[1]:
@@ -95,7 +116,9 @@ def _centres(rows: _Rows, believed: Moments, fed: Array, plain: Array) -> list[C
         centres.append(Centre("rows without capped cells", "uncapped", fit))
     starts = [rows.trusted(but).ridge() for but in (None, *range(int(rows.folds.max()) + 1))]
     kept = np.concatenate([KEPT_FROM_ALL, np.repeat(KEPT_FROM_TRUSTED, len(starts))])
-    fits = trimmed(rows.features, rows.targets, np.stack([fed] * 3 + starts * 3), kept)
+    fits = trimmed(
+        rows.features, rows.targets, np.stack([fed] * len(KEPT_FROM_ALL) + starts * len(KEPT_FROM_TRUSTED)), kept
+    )
     centres += [Centre(f"best {share:.0%}", "trimmed", fit) for share, fit in zip(KEPT_FROM_ALL, fits, strict=False)]
     grouped = fits[len(KEPT_FROM_ALL) :].reshape(len(KEPT_FROM_TRUSTED), len(starts), -1)
     centres += [
@@ -105,23 +128,22 @@ def _centres(rows: _Rows, believed: Moments, fed: Array, plain: Array) -> list[C
     return centres
 
 
-def _pulled(centres: Array, used: Moments) -> Array:
-    """Return argmin |y − Xθ|² + pull·|θ − centre|² for all centres (C, p) and pulls: (C, L, p)."""
+def _pulled(centres: Array, used: Moments, units: Array) -> Array:
+    """Return argmin |y − Xθ|² + pull·Σ units (θ − centre)² for all centres (C, p) and pulls: (C, L, p)."""
     away = used.cross[:, None] - used.gram @ centres.T
-    moved = [
-        np.linalg.solve(used.gram + pull * np.eye(len(away)), away).T if np.isfinite(pull) else np.zeros_like(away.T)
-        for pull in PULLS.tolist()
-    ]
-    return np.asarray(centres[:, None, :] + np.stack(moved, axis=1))
+    finite = PULLS[:-1, None, None] * np.diag(units) + used.gram
+    moved = np.append(np.linalg.solve(finite, away[None]), np.zeros_like(away)[None], axis=0)
+    return np.asarray(centres[:, None, :] + moved.transpose(2, 0, 1))
 
 
 def _average(rows: _Rows, centres: list[Centre], variance: float) -> tuple[Array, dict[str, float]]:
     """Return the mean of all pulled centres, weighted by prior and held-out error, and the centres' shares."""
     held_out = np.zeros((len(centres), len(PULLS)))
+    units = np.maximum((rows.features**2).mean(axis=0), 1e-6)
     for fold in range(int(rows.folds.max()) + 1):
         left = rows.folds == fold
         starts = np.stack([c.theta if c.by_fold is None else c.by_fold[fold] for c in centres])
-        models = _pulled(starts, rows.trusted(but=fold))
+        models = _pulled(starts, rows.trusted(but=fold), units)
         errors = rows.trusted_targets[left] - models @ rows.trusted_features[left].T
         held_out += (errors**2).sum(axis=-1)
     count = len(rows.trusted_targets)
@@ -135,14 +157,15 @@ def _average(rows: _Rows, centres: list[Centre], variance: float) -> tuple[Array
         prior = PRIORS[family] / families.count(family) if own[index] <= limit else 0.0
         log_weights[index] += np.log(prior) if prior else -np.inf
     weights = np.exp(log_weights - logsumexp(log_weights))
-    theta = np.einsum("cl,clp->p", weights, _pulled(np.stack([c.theta for c in centres]), rows.trusted()))
+    models = _pulled(np.stack([centre.theta for centre in centres]), rows.trusted(), units)
     shares = weights.sum(axis=1).tolist()
-    return theta, {centre.name: share for centre, share in zip(centres, shares, strict=True)}
+    return np.einsum("cl,clp->p", weights, models), {c.name: share for c, share in zip(centres, shares, strict=True)}
 
 
 def _exchangeable(rows: _Rows, centres: list[Centre], plain: Array) -> float:
     """Return one p-value that the trusted rows are a sample of the believed agents' rows."""
-    error, trusted_error = (y - x @ plain for x, y in ((rows.features, rows.targets), (rows.trusted_features, rows.trusted_targets)))
+    error = rows.targets - rows.features @ plain
+    trusted_error = rows.trusted_targets - rows.trusted_features @ plain
     free = [c.theta - plain for c in centres if c.by_fold is None and not np.allclose(c.theta, plain, atol=1e-6)]
     groups = [
         columnwise_p(
@@ -164,32 +187,27 @@ def _exchangeable(rows: _Rows, centres: list[Centre], plain: Array) -> float:
                 trusted_error[:, None] * (rows.trusted_features @ towards),
             )
         )
-    if "F" in V:
-        return combine(np.concatenate(groups))
     return combine(np.array([combine(group) for group in groups if group.size]))
 
 
 def _capped_p(rows: _Rows) -> Array:
+    """Return the p-value of how many trusted rows have a capped cell, or none if no row has."""
     capped, trusted_capped = ((np.abs(x) >= CAP).any(axis=1) for x in (rows.features, rows.trusted_features))
     share = float(rows.weights @ capped) / max(float(rows.weights.sum()), 1e-300)
     if share == 0 and not trusted_capped.any():
         return np.empty(0)
-    return np.array([binomtest(int(trusted_capped.sum()), len(trusted_capped), min(share, 1.0)).pvalue])
+    return np.array([binomtest(int(trusted_capped.sum()), len(rows.trusted_targets), min(share, 1.0)).pvalue])
 
 
 def _held_out_p(rows: _Rows, centre: Centre) -> float:
     """Rank the size of trusted rows' errors under a trimmed fit that has not seen them."""
     found = np.empty(len(rows.trusted_targets))
-    for fold in range(int(rows.folds.max()) + 1):
-        theta = centre.theta if centre.by_fold is None else centre.by_fold[fold]
-        left = rows.folds == fold if centre.by_fold is not None else np.ones(len(found), dtype=bool)
-        found[left] = ranks(
-            np.abs(rows.targets - rows.features @ theta),
-            rows.weights,
-            np.abs(rows.trusted_targets[left] - rows.trusted_features[left] @ theta),
-        )
-        if centre.by_fold is None:
-            break
+    models = centre.theta[None] if centre.by_fold is None else centre.by_fold
+    for fold, theta in enumerate(models):
+        left = rows.folds % len(models) == fold
+        error = np.abs(rows.targets - rows.features @ theta)
+        trusted_error = np.abs(rows.trusted_targets[left] - rows.trusted_features[left] @ theta)
+        found[left] = ranks(error, rows.weights, trusted_error)
     return mean_rank_p(found)
 
 
