@@ -2,7 +2,8 @@
 
 Classification is :mod:`.classification` ("evidence averaging around models of the buggy rows"), regression is
 :mod:`.regression` ("exchangeability, then evidence"). Each says where the notes on it leave a choice, and what was chosen;
-such choices were made on the cells of ``comt bench choice``, which the recipes were designed on, too.
+what was compared was compared on cells
+of ``comt bench choice``, never on unseen ones.
 """
 
 from comt.bench.prototypes.prototype import Prototype
