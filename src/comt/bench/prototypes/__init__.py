@@ -2,8 +2,7 @@
 
 Classification is :mod:`.classification` ("evidence averaging around models of the buggy rows"), regression is
 :mod:`.regression` ("exchangeability, then evidence"). Each says where the notes on it leave a choice, and what was chosen;
-what was compared was compared on cells
-of ``comt bench choice``, never on unseen ones.
+what was compared was compared on the cells of ``comt bench choice``, never on those of ``comt bench unseen``.
 """
 
 from comt.bench.prototypes.prototype import Prototype

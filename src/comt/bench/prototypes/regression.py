@@ -12,8 +12,8 @@ cells lost), one or a few at a time, not in all combinations; differences of the
 
 * e·ŷ is taken with ŷ as it is, around the target's median (rather than around the intercept);
 * features may have 10 to 90 % of noise in steps of ten (rather than of five), or what trusted variances show, per column or on
-  average; Σ_b and c are those of S's rows (rather than all). A correction that goes back to fed is left out (rather than counted
-  again: it would take its share of the prior);
+  average; Σ_b and c are those of S's rows (rather than all). A correction that goes back to fed is left out (rather than
+  counted again: it would take its share of the prior);
 * trimming ends with three bisquare steps (rather than none); trimmed fits have a prior of .5 (rather than .2);
 * |θ − centre|² counts each coefficient in units of its column, the mean square over buggy rows, the intercept with them. Plain
   units with a free intercept had as good a mean (.8098 against .8095), but lost more where they lost;
