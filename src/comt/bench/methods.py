@@ -134,11 +134,12 @@ def fair_candidates(
     ``attack`` falsifies what agents send, for the methods that combine one update per agent.
     """
     from comt.bench.automatic import Automatic  # it builds on this module
+    from comt.bench.prototypes import Prototype
 
     candidates = []
     for name in names:
-        if name == Automatic.name:
-            candidates.append(Candidate(name, (Automatic(),)))
+        if name in (Automatic.name, Prototype.name):
+            candidates.append(Candidate(name, (Automatic() if name == Automatic.name else Prototype(),)))
             continue
         if name in ("CoMT", "CoMT-subset"):
             candidates.append(Candidate(name, tuple(_comt_settings(name, n_rows, n_trusted))))

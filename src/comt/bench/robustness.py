@@ -52,8 +52,8 @@ METHODS = (
     *("RoLR", "rLR", "Coordinate median", "Trimmed mean", "Multi-Krum", "Krum", "Centered clipping", "REWLSE"),
     *("DUTI", "Confident learning", "Geometric median", "FedAvg", "FedProx"),
 )
-#: a slow way to Buggy-only's model: run on request (--methods)
-ON_REQUEST = ("CoCoA",)
+#: run on request (--methods): a slow way to Buggy-only's model, and what automatic choice began with
+ON_REQUEST = ("CoCoA", "Prototype recipes")
 #: rows of IJCNN's training file taken at a time; its own test file is used whole
 IJCNN_ROWS = 8_000
 #: (data, corruption, noise, trusted rows in all): d is 12, 22 and 9, so the smallest m is below d
