@@ -8,7 +8,7 @@ import pandas as pd
 
 from comt.bench.automatic import Automatic
 from comt.bench.render_tables import markdown, origin
-from comt.bench.unseen import AGAIN, MADE_UP
+from comt.bench.unseen import AGAIN, DATA, MADE_UP, THIRD
 
 SIMPLE = ["TI-only", "Buggy-only"]
 CELL = ["data", "corruption", "noise", "trusted"]
@@ -36,7 +36,12 @@ def render_choice(folder: Path, experiment: str = "choice") -> str | None:
         size = f"{row['noise']:g}" if row["noise"] else ""
         lines.append([row["data"], row["corruption"], size, str(row["trusted"]), *scores, told])
     said = [_sentence(results)]
-    groups = {"written down and run last": tuple(AGAIN), "in which the prototypes lost": tuple(MADE_UP)}
+    groups = {
+        "of the first group": tuple(DATA),
+        "of the second group": tuple(AGAIN),
+        "of the third group": tuple(THIRD),
+        "in which the prototypes lost": tuple(MADE_UP),
+    }
     for told, names in groups.items():
         part = results[results["data"].isin(names)]
         if len(part):

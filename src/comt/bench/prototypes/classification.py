@@ -7,7 +7,7 @@
 3. θ is the mean of the modes, weighted by prior and Laplace's evidence.
 
 Where the notes are silent, these readings were compared on the cells of ``comt bench choice`` (six seeds, mean AUC and cells
-lost), one at a time, not in combination; differences of the mean were below .002:
+lost), one at a time, not in combination; differences of the mean were below .003:
 
 * rLR has the penalty of the fit it starts from (rather than 1, 10, 30 or the root of it: with less it takes flips that depend
   on a feature for a model), and the reliability that its own Fisher information gives (rather than that of its start);
