@@ -33,11 +33,11 @@ def evidence(n=500, m=8, factor=1.0, noise=1.0, seed=0):
 def test_the_odds_of_a_factor_are_those_of_students_t():
     known, T, t = evidence(factor=3.0)
     found = other_units(known, averaged_error=np.inf)
-    size = np.eye(len(t)) * known.usual_error
 
     def likelihood(factor):
         errors = t - T @ (factor * known.plain)
-        return multivariate_t.logpdf(errors, shape=size * min(1.0, factor**2), df=ERROR_ROWS)
+        size = min(known.usual_error * min(1.0, factor**2), (errors**2).mean())
+        return multivariate_t.logpdf(errors, shape=size * np.eye(len(t)), df=ERROR_ROWS)
 
     exact = [likelihood(factor) - likelihood(1.0) + np.log(prior) for factor, prior in FACTORS.items()]
     np.testing.assert_allclose(found.log_odds, exact, rtol=1e-9)
@@ -58,6 +58,18 @@ def test_the_factor_that_puts_targets_right_is_found(factor, name):
     assert found.names[best] == name
     assert found.log_odds[best] > 3.0
     np.testing.assert_allclose(found.theta[best], RIGHT, atol=0.4)
+
+
+def test_errors_that_only_unverified_rows_have_do_not_speak_for_a_smaller_unit():
+    """A tenth of the targets far out: trusted rows have smaller errors because they are right, not in another unit."""
+    rng = np.random.default_rng(7)
+    X, T = rng.normal(size=(500, 3)), rng.normal(size=(20, 3))
+    y, t = X @ RIGHT + rng.normal(size=500), T @ RIGHT + rng.normal(size=20)
+    y[:50] += 20.0 * rng.choice([-1.0, 1.0], size=50)
+    believed = moments(X, y)
+    known = Evidence(Preparation.identity(3), believed, [moments(T[k::2], t[k::2]) for k in range(2)], 40.0)
+    assert known.usual_error > 30.0
+    assert other_units(known, averaged_error=np.inf).log_odds.max() < 0.0
 
 
 def test_no_factor_where_targets_are_right_or_where_another_model_predicts_better():

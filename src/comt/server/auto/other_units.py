@@ -43,14 +43,16 @@ def other_units(evidence: Evidence, averaged_error: float) -> OtherUnits:
     """
     factors = np.array([1.0, *FACTORS])
     rows = evidence.trusted.rows
-    known = np.maximum(ERROR_ROWS * evidence.usual_error * np.minimum(1.0, factors**2), 1e-300)
     errors = evidence.trusted.squared_errors(factors[:, None] * evidence.plain)
+    usual = evidence.usual_error * np.minimum(1.0, factors**2)
+    # unverified rows may have larger errors because some are wrong: that must not speak for a smaller unit
+    known = np.maximum(ERROR_ROWS * np.minimum(usual, errors / rows), 1e-300)
     likelihood = 0.5 * ERROR_ROWS * np.log(known) - 0.5 * (ERROR_ROWS + rows) * np.log(known + errors)
     log_odds = likelihood[1:] - likelihood[0] + np.log(np.array(list(FACTORS.values())))
-    # one factor for all may be too simple: not where the averaged model predicts trusted rows better
-    usual = PRIOR_ROWS / ERROR_ROWS * known[1:]
-    better = (averaged_error + usual) / (errors[1:] + usual)
-    log_odds += 0.5 * rows * np.minimum(0.0, np.log(better))
+    # one factor for all is too simple where the averaged model predicts trusted rows better than any factor does
+    best = int(np.argmin(errors[1:])) + 1
+    doubt = PRIOR_ROWS * min(float(usual[best]), averaged_error / rows)
+    log_odds += 0.5 * rows * min(0.0, np.log((averaged_error + doubt) / (float(errors[best]) + doubt)))
     names = tuple(f"unverified rows, all targets {_told(factor)}" for factor in FACTORS)
     centres = [Centre(name, "", factor * evidence.plain) for name, factor in zip(names, FACTORS, strict=True)]
     corrections = correct(centres, evidence.folds, evidence.error_size, evidence.rows_behind)
