@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from comt.bench.automatic import Automatic
+from comt.bench.prototypes import Prototype
 from comt.bench.render_tables import markdown, origin
-from comt.bench.unseen import AGAIN, DATA, MADE_UP, THIRD
+from comt.bench.unseen import AGAIN, DATA, MADE_UP, THIRD, table
 
 SIMPLE = ["TI-only", "Buggy-only"]
 CELL = ["data", "corruption", "noise", "trusted"]
@@ -27,12 +29,13 @@ def render_choice(folder: Path, experiment: str = "choice") -> str | None:
     if not {Automatic.name, *SIMPLE, "clean oracle"} <= set(results["method"]):
         return None  # a run of single methods has nothing to compare
     means = results.pivot_table(index=CELL, columns="method", values="score", sort=False).dropna()
-    header = ["data", "corruption", "size", "trusted rows", "CoMT (auto)", *SIMPLE, "clean oracle", "to the better one"]
+    shown = [Automatic.name, *SIMPLE, "clean oracle", *([Prototype.name] if Prototype.name in means else [])]
+    header = ["data", "corruption", "size", "trusted rows", *shown, "to the better one"]
     lines = []
     for row in means.reset_index().to_dict("records"):
         difference = row[Automatic.name] - max(row[name] for name in SIMPLE)
         told = f"**{difference:+.3f}**" if difference < -LOST else f"{difference:+.3f}"
-        scores = [f"{row[name]:.3f}" for name in (Automatic.name, *SIMPLE, "clean oracle")]
+        scores = [f"{row[name]:.3f}" for name in shown]
         size = f"{row['noise']:g}" if row["noise"] else ""
         lines.append([row["data"], row["corruption"], size, str(row["trusted"]), *scores, told])
     said = [_sentence(results)]
@@ -46,17 +49,45 @@ def render_choice(folder: Path, experiment: str = "choice") -> str | None:
         part = results[results["data"].isin(names)]
         if len(part):
             said.append(f"Of these cells, those {told} ({', '.join(dict.fromkeys(part['data']))}). {_sentence(part)}")
+    if experiment == "unseen":
+        said.append(_by_rows_per_column(_lost_by(means, Automatic.name)))
     return "\n".join([origin(results), *said, markdown(header, lines)])
+
+
+def _lost_by(means: pd.DataFrame, name: str) -> pd.Series:
+    """Return by how much a method is ahead of the better simple choice, cell by cell."""
+    return pd.Series(means[name] - means[SIMPLE].max(axis=1))
+
+
+def _by_rows_per_column(difference: pd.Series) -> str:
+    """Say how many cells are lost, and the worst, by the number of trusted rows for each column."""
+    columns = difference.index.get_level_values("data").map(lambda name: table(name).features.shape[1])
+    per_column = difference.index.get_level_values("trusted") / columns
+    parts = []
+    for told, least, below in (
+        ("five trusted rows or more for each column", 5.0, np.inf),
+        ("one to five", 1.0, 5.0),
+        ("half a row to one", 0.5, 1.0),
+        ("fewer", 0.0, 0.5),
+    ):
+        part = difference[(per_column >= least) & (per_column < below)]
+        if len(part):
+            parts.append(f"{told}: {int((part < -LOST).sum())} of {len(part)} (worst {part.min():+.3f})")
+    return f"Lost by the number of trusted rows: {'; '.join(parts)}.\n"
 
 
 def _sentence(results: pd.DataFrame) -> str:
     means = results.pivot_table(index=CELL, columns="method", values="score").dropna()
-    difference = means[Automatic.name] - means[SIMPLE].max(axis=1)
+    difference = _lost_by(means, Automatic.name)
     lost = difference[difference < -LOST]
+    beside = ""
+    if Prototype.name in means:
+        theirs = _lost_by(means, Prototype.name)
+        beside = f" The prototype recipes lose {int((theirs < -LOST).sum())} (worst {theirs.min():+.3f})."
     return (
         f"Of {len(means)} cells automatic choice loses {len(lost)} by more than {LOST} to the better of TI-only and "
         f"Buggy-only, chosen with hindsight (worst {difference.min():+.3f}), and wins {int((difference > LOST).sum())}; "
-        "bold: lost.\n"
+        f"bold: lost.{beside}\n"
     )
 
 
