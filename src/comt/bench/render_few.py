@@ -34,7 +34,7 @@ def render_few(folder: Path) -> str | None:
         told = f"**{away.mean():+.3f}**" if away.mean() < -MAY_LOSE else f"{away.mean():+.3f}"
         means = (f"{mean[name]:.3f}" for name in (Automatic.name, *SIMPLE))
         lines.append([*cell, *means, f"{told} ± {unsure:.3f}", f"{limit[cell]:.3f}"])
-    header = ["cells of", "data", "corruption", "CoMT (auto)", *SIMPLE, "to the better one", "limit"]
+    header = ["cells of", "data", "corruption", "trusted rows", "CoMT (auto)", *SIMPLE, "to the better one", "limit"]
     counted = (
         f"Of {len(lines)} cells automatic choice loses {lost} by more than {MAY_LOSE} to the better simple choice; "
         f"{int((np.array(above) < -MAY_LOSE).sum())} lie more than {MAY_LOSE} below the limit of choosing "
@@ -43,6 +43,6 @@ def render_few(folder: Path) -> str | None:
     return "\n".join([origin(results), counted, markdown(header, lines)])
 
 
-def _name(line: dict[Hashable, Any]) -> tuple[str, str, str]:
+def _name(line: dict[Hashable, Any]) -> tuple[str, str, str, str]:
     size = f" {line['noise']:g}" if line["noise"] else ""
-    return str(line["experiment"]), str(line["data"]), f"{line['corruption']}{size}"
+    return str(line["experiment"]), str(line["data"]), f"{line['corruption']}{size}", f"{line['trusted']:.0f}"
