@@ -207,6 +207,31 @@ def test_a_number_that_trusted_rows_hold_as_often_is_no_code():
     assert (table["column"] == "").all()
 
 
+@pytest.mark.parametrize(("number", "named"), [(-1.0, 1.0), (9.0, 1.0), (-0.73, 0.0)])
+def test_a_customary_code_inside_the_range_is_named_though_few_trusted_rows_tell(number, named):
+    """Five trusted rows would hold a tenth of a natural number's rows at most: the number itself has to say it."""
+    data = spoilt("regression", Clean(), m=5)
+    rng = np.random.default_rng(3)
+    for agent, clean in zip(data.agents, data.clean_features, strict=True):
+        for block in (agent.features, agent.trusted_features, clean):
+            block[:, 1] *= 10.0  # the code lies among the values
+        agent.features[rng.random(len(agent.features)) < 0.1, 1] = number
+    table, _ = judged(data)
+    coded = np.concatenate([agent.features[:, 1] == number for agent in data.agents])
+    sure = (table["column"] == "x1").to_numpy() & (table["score"] >= 0.8).to_numpy()
+    assert sure[coded].mean() == named
+    assert not sure[~coded].any()
+
+
+def test_a_customary_number_that_trusted_rows_hold_as_often_is_a_measurement():
+    data = spoilt("regression", Clean())
+    for agent, clean in zip(data.agents, data.clean_features, strict=True):
+        for block in (agent.features, agent.trusted_features, clean):
+            np.maximum(block[:, 2], -1.0, out=block[:, 2])
+    table, _ = judged(data)
+    assert (table["column"] == "").all()
+
+
 def test_rare_levels_and_rare_counts_are_no_codes():
     data = spoilt("regression", Clean(), m=5)
     rng = np.random.default_rng(2)

@@ -19,10 +19,12 @@ FEWEST_CODES, LEAST_SHARE = 3, 0.005
 FAR = 6.0
 #: agents' spreads may differ by this factor without being in different units
 HETEROGENEOUS = 5.0
+#: numbers that people write for "missing": −1, and nines; not 0, which is as often a measurement
+CUSTOMARY = frozenset({-1.0} | {sign * float("9" * digits) for digits in range(1, 7) for sign in (-1.0, 1.0)})
 #: believed of codes inside the range of the values where no trusted row tells whether that number is a natural one
-UNCONFIRMED = 0.7
+UNCONFIRMED, UNCONFIRMED_CUSTOMARY = 0.7, 0.85
 #: log-odds below which a number inside the range of the values is no natural one
-SURE = -4.0
+SURE, SURE_CUSTOMARY = -4.0, -1.0
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,12 @@ def _codes(
         if not far and count <= 10.0 * ties:
             continue
         odds = _natural(column, code, count / len(values), rest, trusted, context, preparation)
-        if (far and not odds > 0) or odds < SURE:
+        customary = code in CUSTOMARY
+        if (far and not odds > 0) or odds < (SURE_CUSTOMARY if customary else SURE):
             found.append(ColumnIssue(column, "missing code", 1.0 - 1.0 / (count + 1.0), code=code))
         elif np.isnan(odds) and ties < 2.0:
-            found.append(ColumnIssue(column, "missing code", UNCONFIRMED, code=code))
+            believed = UNCONFIRMED_CUSTOMARY if customary else UNCONFIRMED
+            found.append(ColumnIssue(column, "missing code", believed, code=code))
     return found
 
 
