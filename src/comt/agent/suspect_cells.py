@@ -25,6 +25,8 @@ CUSTOMARY = frozenset({-1.0} | {sign * float("9" * digits) for digits in range(1
 UNCONFIRMED, UNCONFIRMED_CUSTOMARY = 0.7, 0.85
 #: log-odds below which a number inside the range of the values is no natural one
 SURE, SURE_CUSTOMARY = -4.0, -1.0
+#: log-odds above which a customary code that no other number of its column is as frequent as is a natural one after all
+NATURAL = 3.0
 
 
 @dataclass(frozen=True)
@@ -78,11 +80,12 @@ def _codes(
     numbers, counts = np.unique(values, return_counts=True)
     least = max(FEWEST_CODES, LEAST_SHARE * len(values))
     found: list[ColumnIssue] = []
-    for place in np.argsort(-counts)[:3]:
+    ranked = np.argsort(-counts)
+    for place in dict.fromkeys([*ranked[:3].tolist(), *np.flatnonzero(np.isin(numbers, list(CUSTOMARY))).tolist()]):
         code, count = float(numbers[place]), int(counts[place])
         rest = values[~np.isin(values, [code, *(issue.code for issue in found)])]
         if count < least or len(rest) < FEWEST_CODES:
-            break
+            continue
         outside = max(float(rest.min()) - code, code - float(rest.max()))
         far = abs(code - float(np.median(rest))) > FAR * _spread(rest) and outside > 0.5 * float(np.ptp(rest)) > 0
         ties = len(rest) / len(np.unique(rest))  # 1: the column is continuous, and no number should occur twice
@@ -92,9 +95,10 @@ def _codes(
         customary = code in CUSTOMARY
         if (far and not odds > 0) or odds < (SURE_CUSTOMARY if customary else SURE):
             found.append(ColumnIssue(column, "missing code", 1.0 - 1.0 / (count + 1.0), code=code))
-        elif np.isnan(odds) and ties < 2.0:
-            believed = UNCONFIRMED_CUSTOMARY if customary else UNCONFIRMED
-            found.append(ColumnIssue(column, "missing code", believed, code=code))
+        elif ties < 2.0 and customary and not odds > NATURAL:
+            found.append(ColumnIssue(column, "missing code", UNCONFIRMED_CUSTOMARY, code=code))
+        elif ties < 2.0 and np.isnan(odds):
+            found.append(ColumnIssue(column, "missing code", UNCONFIRMED, code=code))
     return found
 
 
