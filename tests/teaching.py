@@ -12,6 +12,7 @@ from comt.optimize import frozen, saddle
 from comt.optimize.points import Points, Solution, drive
 from comt.problem import Sums, TeachingProblem
 from comt.rows import sums_at
+from comt.server.auto.moments import Moments
 
 LOSSES = ["squared", "logistic"]
 
@@ -109,3 +110,9 @@ def stacked(data):
         [np.arange(len(a.targets) + len(a.trusted_targets)) >= len(a.targets) for a in data.agents]
     )
     return X, y, agents, trusted
+
+
+def moments(X, y):
+    """Second moments of rows as they are."""
+    joint = np.column_stack([X, y])
+    return Moments(joint.T @ joint, float(len(y)))

@@ -17,8 +17,8 @@ from comt.server.auto.centres import Centre, noise_centres
 from comt.server.auto.correction import LOG_PRIOR, PULLS, correct
 from comt.server.auto.labels import BuggyLabels
 from comt.server.auto.laplace import Hypothesis, weigh
-from comt.server.auto.moments import Moments
 from comt.server.auto.trimming import quantiles, trimmed_fits
+from teaching import moments
 
 
 def rows(n=400, d=3, m=40, seed=0, classify=False):
@@ -38,11 +38,6 @@ def federation(X, y, Xt, yt, agents=3):
             for k in range(agents)
         ]
     )
-
-
-def moments(X, y):
-    joint = np.column_stack([X, y])
-    return Moments(joint.T @ joint, float(len(y)))
 
 
 def test_moments_are_what_the_rows_say():

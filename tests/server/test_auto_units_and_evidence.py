@@ -9,15 +9,10 @@ from scipy.stats import multivariate_t
 from comt.preparation import Preparation
 from comt.server.auto.choice import Line, largest_first
 from comt.server.auto.evidence import MAY_COST, Evidence
-from comt.server.auto.moments import Moments
 from comt.server.auto.other_units import ERROR_ROWS, FACTORS, other_units
+from teaching import moments
 
 RIGHT = np.array([1.0, -2.0, 0.5])
-
-
-def moments(X, y):
-    joint = np.column_stack([X, y])
-    return Moments(joint.T @ joint, float(len(y)))
 
 
 def evidence(n=500, m=8, factor=1.0, noise=1.0, seed=0):

@@ -155,7 +155,8 @@ class Agent:
             return Weight.of_arrays(answer.rows)
         found = [*covers(query, self), *saturated(query, self)]
         if isinstance(query, ModelQuery) and query.preparation.distinct:
-            found = [cover.among(self._rows_left(query.preparation)) for cover in found]
+            kept = self._rows_left(query.preparation)
+            found = [cover.among(kept) for cover in found]
         if not found:
             return Weight.of_arrays(answer.rows)
         n_rows, n_trusted = self.rows.n_rows, len(self.rows.trusted()[1])

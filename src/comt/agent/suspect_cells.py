@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from comt.agent.folds import content_hash
 from comt.issue_context import IssueContext
 from comt.preparation import Preparation
 from comt.problem import Array
@@ -25,7 +26,7 @@ CUSTOMARY = frozenset({-1.0} | {sign * float("9" * digits) for digits in range(1
 UNCONFIRMED, UNCONFIRMED_CUSTOMARY = 0.7, 0.85
 #: log-odds below which a number inside the range of the values is no natural one
 SURE, SURE_CUSTOMARY = -4.0, -1.0
-#: log-odds above which a customary code that no other number of its column is as frequent as is a natural one after all
+#: log-odds above which even a customary code in a column whose other numbers hardly repeat is a natural number
 NATURAL = 3.0
 
 
@@ -57,7 +58,7 @@ def suspect_columns(
     if len(sample) < 2 * FEWEST_CODES:
         return found
     # one row copied many times is not a code in every one of its columns
-    _, first = np.unique(np.column_stack([sample, targets]), axis=0, return_index=True)
+    _, first = np.unique(content_hash(sample, targets), return_index=True)
     distinct = sample[np.sort(first)]
     for column, values in enumerate(distinct.T):
         if not np.isfinite(context.scale[column]):

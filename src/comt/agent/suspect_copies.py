@@ -32,14 +32,14 @@ def often(counts: NDArray[np.intp]) -> NDArray[np.bool_]:
 
 def copied_rows(features: Array, targets: Array) -> Array:
     """Return the rows (features and target) that a sample holds too often."""
-    _, first, row, counts = np.unique(
+    _, first, place, counts = np.unique(
         content_hash(features, targets), return_index=True, return_inverse=True, return_counts=True
     )
     repeated = often(counts)
     candidates = np.column_stack([features[first[repeated]], targets[first[repeated]]])
     if not len(candidates):
         return candidates
-    others = np.column_stack([features, targets])[~repeated[row]]
+    others = np.column_stack([features, targets])[~repeated[place]]
     uncommon = [not len(others) or (others == row).mean(axis=0).min() <= UNCOMMON for row in candidates]
     copied: Array = candidates[np.array(uncommon, dtype=np.bool_)]
     return copied
@@ -49,8 +49,12 @@ def mark_copies(copies: Array, features: Array, targets: Array) -> NDArray[np.bo
     """Mark the copies in a block."""
     mask = np.zeros(len(targets), dtype=np.bool_)
     for row in copies:
-        mask |= (targets == row[-1]) & (features == row[:-1]).all(axis=1)
+        mask |= _same(row, features, targets)
     return mask
+
+
+def _same(row: Array, features: Array, targets: Array) -> NDArray[np.bool_]:
+    return np.asarray((targets == row[-1]) & (features == row[:-1]).all(axis=1))
 
 
 class DistinctRows:
@@ -62,11 +66,12 @@ class DistinctRows:
         copied = copied_rows(*spread_sample(source, SAMPLE))
         #: which rows of the source are left
         self.kept = np.ones(source.n_rows, dtype=np.bool_)
-        if len(copied):
-            for row in copied:
-                places = np.concatenate([mark_copies(row[None], *block) for block in source.blocks()]).nonzero()[0]
-                if len(places) > least:
-                    self.kept[places[1:]] = False
+        # one pass over the source, which may be a file, however many rows were copied
+        marked = [[_same(row, *block) for row in copied] for block in source.blocks()] if len(copied) else []
+        for parts in zip(*marked, strict=True):
+            places = np.concatenate(parts).nonzero()[0]
+            if len(places) > least:
+                self.kept[places[1:]] = False
         self.names, self.n_rows = source.names, int(np.count_nonzero(self.kept))
         self.trusted, self.scored = source.trusted, fair_rows(source)
 

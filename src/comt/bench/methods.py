@@ -136,10 +136,11 @@ def fair_candidates(
     from comt.bench.automatic import Automatic  # it builds on this module
     from comt.bench.prototypes import Prototype
 
+    nothing_to_tune: dict[str, Baseline] = {method.name: method for method in (Automatic(), Prototype())}
     candidates = []
     for name in names:
-        if name in (Automatic.name, Prototype.name):
-            candidates.append(Candidate(name, (Automatic() if name == Automatic.name else Prototype(),)))
+        if name in nothing_to_tune:
+            candidates.append(Candidate(name, (nothing_to_tune[name],)))
             continue
         if name in ("CoMT", "CoMT-subset"):
             candidates.append(Candidate(name, tuple(_comt_settings(name, n_rows, n_trusted))))

@@ -50,11 +50,11 @@ def render_choice(folder: Path, experiment: str = "choice") -> str | None:
         if len(part):
             said.append(f"Of these cells, those {told} ({', '.join(dict.fromkeys(part['data']))}). {_sentence(part)}")
     if experiment == "unseen":
-        said.append(_by_rows_per_column(_lost_by(means, Automatic.name)))
+        said.append(_by_rows_per_column(_ahead(means, Automatic.name)))
     return "\n".join([origin(results), *said, markdown(header, lines)])
 
 
-def _lost_by(means: pd.DataFrame, name: str) -> pd.Series:
+def _ahead(means: pd.DataFrame, name: str) -> pd.Series:
     """Return by how much a method is ahead of the better simple choice, cell by cell."""
     return pd.Series(means[name] - means[SIMPLE].max(axis=1))
 
@@ -78,11 +78,11 @@ def _by_rows_per_column(difference: pd.Series) -> str:
 
 def _sentence(results: pd.DataFrame) -> str:
     means = results.pivot_table(index=CELL, columns="method", values="score").dropna()
-    difference = _lost_by(means, Automatic.name)
+    difference = _ahead(means, Automatic.name)
     lost = difference[difference < -LOST]
     beside = ""
     if Prototype.name in means:
-        theirs = _lost_by(means, Prototype.name)
+        theirs = _ahead(means, Prototype.name)
         beside = f" The prototype recipes lose {int((theirs < -LOST).sum())} (worst {theirs.min():+.3f})."
     return (
         f"Of {len(means)} cells automatic choice loses {len(lost)} by more than {LOST} to the better of TI-only and "
@@ -98,7 +98,7 @@ def auto_against_everybody(results: pd.DataFrame) -> str:
     scores = results.pivot_table(index=[*CELL, "seed"], columns="method", values="score")
     scores = scores.dropna(subset=[Automatic.name, *SIMPLE])
     means = scores.groupby(level=CELL).mean()
-    simple = means[Automatic.name] - means[SIMPLE].max(axis=1)
+    simple = _ahead(means, Automatic.name)
     # methods have different numbers of seeds: each is compared on those it shares with automatic choice
     others = scores.drop(columns=[Automatic.name, "clean oracle"], errors="ignore")
     best = others.rsub(scores[Automatic.name], axis=0).groupby(level=CELL).mean().min(axis=1)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from comt.baselines.base import Array
+from comt.server.auto.centres import Centre
 from comt.server.auto.moments import Moments
+from comt.server.auto.trimming import BISQUARE, MEDIAN
 
 #: shares of every feature's variance that may be noise
 NOISE_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -15,18 +15,6 @@ NOISE_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 TOO_MUCH = 1.05
 SINGULAR = 1e-3
 CONCENTRATIONS, BISQUARE_STEPS = 10, 3
-#: Tukey's constant, and the median of |error| in standard deviations
-BISQUARE, MEDIAN = 4.685, 0.6745
-
-
-@dataclass(frozen=True)
-class Centre:
-    """A model that trusted rows are pulled to; where trusted rows went into it, also without each fold of them."""
-
-    name: str
-    family: str
-    theta: Array
-    by_fold: Array | None = None
 
 
 def moments_of(features: Array, targets: Array, weights: Array | None = None) -> Moments:

@@ -42,9 +42,10 @@ from scipy.special import logsumexp
 from scipy.stats import binomtest
 
 from comt.baselines.base import AgentRows, Array, pooled
-from comt.bench.prototypes.centres import Centre, moments_of, noise_corrected, trimmed
+from comt.bench.prototypes.centres import moments_of, noise_corrected, trimmed
 from comt.bench.prototypes.ranks import columnwise_p, error_statistics, mean_rank_p, ranks
 from comt.preparation import CAP, TARGET_LIMIT, compress
+from comt.server.auto.centres import Centre
 from comt.server.auto.moments import Moments, weighted
 from comt.server.auto.ranks import bayes_bound, combine
 

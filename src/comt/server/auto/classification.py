@@ -19,7 +19,7 @@ from comt.server.auto.agents import moments_of
 from comt.server.auto.asking import ask_about_labels
 from comt.server.auto.capped import mislead
 from comt.server.auto.choice import Choice, Line, largest_first
-from comt.server.auto.labels import BuggyLabels, LabelFit
+from comt.server.auto.labels import BuggyLabels, LabelFit, reliability
 from comt.server.auto.laplace import Hypothesis, weigh
 from comt.server.auto.moments import total
 from comt.server.auto.signs import Signs, compare_agents
@@ -162,14 +162,12 @@ def _but_for_one_column(model: _Model, spread: Array) -> list[_Model]:
     for column in heaviest[weighs[heaviest] > 0].tolist():
         theta = model.theta.copy()
         theta[column] = 0.0
-        left = float(theta[:d] @ spread @ theta[:d])
-        noise = float(np.einsum("ij,ji->", spread, model.covariance[:d, :d]))
         found.append(
             replace(
                 model,
                 name=f"{model.name}, but for one column",
                 theta=theta,
-                reliability=left / max(left + noise, 1e-12),
+                reliability=reliability(theta, model.covariance, spread),
                 prior=ONE_COLUMN * model.prior / len(heaviest),
                 free=column,
             )

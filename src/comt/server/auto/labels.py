@@ -34,10 +34,15 @@ class LabelFit:
     certificate: float
 
     def reliability(self, spread: Array) -> float:
-        """ρ²: the share of the score's variance (features of covariance ``spread``) that is not uncertainty of θ."""
-        d = len(spread)
-        signal = float(self.theta[:d] @ spread @ self.theta[:d])
-        return signal / max(signal + float(np.trace(spread @ self.covariance[:d, :d])), 1e-12)
+        """Return how reliable the score is for features of covariance ``spread``."""
+        return reliability(self.theta, self.covariance, spread)
+
+
+def reliability(theta: Array, covariance: Array, spread: Array) -> float:
+    """ρ²: the share of the score's variance (features of covariance ``spread``) that is not uncertainty of θ."""
+    d = len(spread)
+    signal = float(theta[:d] @ spread @ theta[:d])
+    return signal / max(signal + float(np.trace(spread @ covariance[:d, :d])), 1e-12)
 
 
 class BuggyLabels:

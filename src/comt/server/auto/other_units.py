@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import softmax
 
 from comt.problem import Array
 from comt.server.auto.centres import Centre
@@ -56,8 +56,7 @@ def other_units(evidence: Evidence, averaged_error: float) -> OtherUnits:
     names = tuple(f"unverified rows, all targets {_told(factor)}" for factor in FACTORS)
     centres = [Centre(name, "", factor * evidence.plain) for name, factor in zip(names, FACTORS, strict=True)]
     corrections = correct(centres, evidence.folds, evidence.error_size, evidence.rows_behind)
-    within = np.exp(corrections.log_weight - logsumexp(corrections.log_weight, axis=1, keepdims=True))
-    theta: Array = np.einsum("fl,flp->fp", within, corrections.theta)
+    theta: Array = np.einsum("fl,flp->fp", softmax(corrections.log_weight, axis=1), corrections.theta)
     return OtherUnits(names, log_odds, theta, errors[1:] / rows)
 
 
