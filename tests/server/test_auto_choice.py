@@ -114,6 +114,20 @@ def test_scales_come_from_the_trusted_rows_where_noise_has_widened_the_columns()
     assert score > 0.89
 
 
+def test_other_scales_are_no_intercept_in_disguise():
+    """Without an intercept, trusted rows free of noise determine the model exactly; shifted columns would not fit them."""
+    rng = np.random.default_rng(5)
+    right = rng.normal(size=(2500, 6))
+    y = right @ np.array([1.0, -2.0, 0.5, 0.0, 1.5, -1.0])
+    trusted = np.arange(len(y)) < 250
+    X = np.where(trusted[:, None], right, right + 1.5 * rng.normal(size=right.shape))
+    model = CoMTRegressor(fit_intercept=False).fit(X, y, agents=np.arange(len(y)) % 5, trusted=trusted)
+    test = rng.normal(size=(2000, 6))
+    assert (model.preparation_.scale < 0.7 * X.std(axis=0)).all()
+    assert (model.preparation_.center == 0).all()
+    assert model.score(test, test @ np.array([1.0, -2.0, 0.5, 0.0, 1.5, -1.0])) > 0.999
+
+
 def test_direct_teaching_finds_the_right_half_of_the_rows():
     data = noisy_federation("regression", corruption="negated_targets", n_rows=900, n_trusted=40, n_test=4000, seed=2)
     X, y, agents, trusted = stacked(data)

@@ -42,7 +42,8 @@ def rescaled(preparation: Preparation, answer: Totals) -> Preparation | None:
         return None
     scale = np.append(preparation.scale, preparation.target_scale)
     center = np.append(preparation.center, preparation.target_center)
-    center[differs] += middle[differs] * scale[differs]
+    if preparation.constant:  # without an intercept a shift of the columns would be one in disguise
+        center[differs] += middle[differs] * scale[differs]
     scale[differs] *= spread[differs] / NORMAL_IQR
     return replace(
         preparation,
