@@ -106,6 +106,27 @@ class Preparation:
             return np.asarray(raw @ coef + intercept)
         return np.asarray(self.features(raw) @ theta * self.target_scale + self.target_center)
 
+    @property
+    def target_zero(self) -> float:
+        """What a raw target of zero is as a prepared one (without a constant column targets are not centred)."""
+        return -self.target_center / self.target_scale if self.constant else 0.0
+
+    @property
+    def origin(self) -> Array:
+        """The model that predicts a raw target of zero."""
+        theta = np.zeros(self.width)
+        if self.constant:
+            theta[-1] = self.target_zero / self.constant
+        return theta
+
+    def multiplied(self, theta: Array, factor: Array | float) -> Array:
+        """Return the models (..., p) whose raw predictions are ``factor`` (...) times as large as those of θ.
+
+        A unit, or a sign, belongs to raw targets: it acts about their zero, not about the centre of prepared ones.
+        """
+        models: Array = self.origin + np.asarray(factor, dtype=np.float64)[..., None] * (theta - self.origin)
+        return models
+
     def to_raw(self, theta: Array) -> tuple[Array, float]:
         """Return coefficients and intercept that act on raw features (inside the knee of a compression)."""
         coef = self.target_scale * theta[: len(self.center)] / self.scale

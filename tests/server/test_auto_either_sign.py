@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -40,10 +42,13 @@ def moments(features, targets):
     return Moments(joint.T @ joint, float(len(targets)))
 
 
-def test_the_sums_are_those_of_the_mixture_written_out():
+@pytest.mark.parametrize("center", [0.0, 4.0])
+def test_the_sums_are_those_of_the_mixture_written_out(center):
+    """Whatever the targets are centred by, signs are turned about raw zero."""
     features, targets, theta = mixture(0.7, n=60)
     models, noise, share = np.stack([theta, -0.5 * theta]), np.array([0.2, 1.5]), np.array([0.7, 0.4])
-    query = EitherSignSums(loss_name="squared", preparation=PREPARATION, theta=models, noise=noise, share=share)
+    how = replace(PREPARATION, target_center=center)
+    query = EitherSignSums(loss_name="squared", preparation=how, theta=models, noise=noise, share=share)
     with federation(features, targets).open() as run:
         totals = run.sum(query)
     wide = np.column_stack([features, np.full(60, 10.0)])

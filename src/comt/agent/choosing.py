@@ -130,7 +130,8 @@ def _either_sign_sums(query: EitherSignSums, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
     arrays = zeros(query)
     keeps, turns = np.log(query.share), np.log1p(-query.share)
-    for features, targets in prepared.part(query.thin):
+    for features, centred in prepared.part(query.thin):
+        targets = centred - query.preparation.target_zero
         scores = features @ query.theta.T
         along = targets[:, None] * scores / query.noise
         arrays["value"] += (np.logaddexp(keeps + along, turns - along)).sum(axis=0)

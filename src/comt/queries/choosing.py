@@ -131,7 +131,8 @@ class ErrorCounts(ModelQuery):
 class EitherSignSums(ModelQuery):
     """Sums over buggy rows whose targets follow x·θ with probability ``share[b]`` and −x·θ otherwise, error variance noise[b].
 
-    With p_i the probability that row i kept its sign: Σ log density, Σ (2p_i − 1) y_i x_i and Σ p_i.
+    Targets y count from raw zero, about which signs are turned. With p_i the probability that row i kept its sign:
+    Σ log density, Σ (2p_i − 1) y_i x_i and Σ p_i.
     """
 
     purpose: ClassVar[str] = "sums over targets of either sign"

@@ -47,14 +47,16 @@ class Centre:
     weight: float = 1.0
 
 
-def rescaled_centre(plain: Array, folds: Sequence[Moments], error_size: float) -> Centre:
+def rescaled_centre(preparation: Preparation, plain: Array, folds: Sequence[Moments], error_size: float) -> Centre:
     """All targets may be in another unit, or many of them too large: the plain fit times what trusted rows ask for."""
+    from_zero = plain - preparation.origin
 
     def scaled(left_out: int | None) -> Array:
-        used = folds_but(folds, left_out)
+        used = folds_but(folds, left_out).less(preparation.origin)
         # a factor of one is as good as SCALE_ROWS rows that ask for it
         doubt = SCALE_ROWS * error_size
-        return plain * ((plain @ used.cross + doubt) / (plain @ used.gram @ plain + doubt))
+        factor = (from_zero @ used.cross + doubt) / (from_zero @ used.gram @ from_zero + doubt)
+        return preparation.multiplied(plain, factor)
 
     by_fold = np.stack([scaled(index) for index in range(len(folds))]) if len(folds) > 1 else None
     return Centre("unverified rows, all targets rescaled", "rescaled", scaled(None), by_fold)

@@ -44,7 +44,9 @@ def either_sign(
     any way; if that explains the rows better than two signs do, the two models lose weight, otherwise the rival does.
     """
     rows = max(moments.rows, 1.0)
-    theta = np.stack([*(start for start in starts if start.any()), *_axes(moments)])
+    origin = preparation.origin
+    moments = moments.less(origin)
+    theta = np.stack([*(start - origin for start in starts if start.any()), *_axes(moments)])
     noise = np.full(len(theta), moments.target_sq / rows)
     share = np.full(len(theta), 0.6)
     shrunk = moments.gram + 1e-6 * rows * np.eye(preparation.width)
@@ -65,7 +67,7 @@ def either_sign(
     kept = float(share[best])
     if thin * float(totals["value"][best]) < alone + CLEARLY_BETTER or not RARER < kept < 1.0 - RARER:
         return list(rivals)
-    mostly = theta[best] if kept >= 0.5 else -theta[best]
+    mostly = origin + (theta[best] if kept >= 0.5 else -theta[best])
     kept = max(kept, 1.0 - kept)
     ahead = np.zeros(0)
     if rivals:
@@ -76,7 +78,10 @@ def either_sign(
         *(replace(rival, weight=rival.weight * factor) for rival, factor in zip(rivals, theirs, strict=True)),
         Centre("unverified rows, targets of either sign", "either sign", mostly, weight=2.0 * own * kept),
         Centre(
-            "unverified rows, targets of either sign, negated", "either sign", -mostly, weight=2.0 * own * (1.0 - kept)
+            "unverified rows, targets of either sign, negated",
+            "either sign",
+            preparation.multiplied(mostly, -1.0),
+            weight=2.0 * own * (1.0 - kept),
         ),
     ]
 

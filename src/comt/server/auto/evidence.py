@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.stats import chi2
 
 from comt.preparation import Preparation
 from comt.problem import Array
@@ -14,6 +15,10 @@ from comt.server.auto.moments import Moments, folds_but
 
 #: share of the target's variance that counting trusted rows more often than others may cost where nothing is wrong
 MAY_COST = 0.002
+#: how often the variance of right targets may be larger than what is made of the trusted ones
+SELDOM = 0.01
+#: trusted targets that differ less than this (as variances) have one value, which says nothing about their spread
+ONE_VALUE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,12 @@ class Evidence:
 
     @cached_property
     def error_size(self) -> float:
-        """Squared error of a target expected beforehand."""
-        return float(np.median([target_variance(self.preparation, self.trusted), 1.0, self.variance]))
+        """Squared error of a target expected beforehand: no larger than the variance of right targets can be."""
+        variance, free = target_variance(self.preparation, self.trusted), self.trusted.rows - 1.0
+        expected = float(np.median([variance, 1.0, self.variance]))
+        if free < 1.0 or variance < ONE_VALUE * expected:
+            return expected
+        return min(expected, variance * self.trusted.rows / float(chi2.ppf(SELDOM, free)))
 
     @cached_property
     def usual_error(self) -> float:

@@ -42,6 +42,12 @@ class Moments:
         """Return the moments with every row counted ``weight`` times."""
         return Moments(weight * self.joint, weight * self.rows)
 
+    def less(self, theta: Array) -> Moments:
+        """Return the moments of (x, y − x·θ)."""
+        change = np.eye(len(self.joint))
+        change[-1, :-1] = -theta
+        return Moments(change @ self.joint @ change.T, self.rows)
+
     def squared_error(self, theta: Array) -> float:
         """Σ (y − x·θ)²."""
         towards = np.append(theta, -1.0)

@@ -43,7 +43,8 @@ def other_units(evidence: Evidence, averaged_error: float) -> OtherUnits:
     """
     factors = np.array([1.0, *FACTORS])
     rows = evidence.trusted.rows
-    errors = evidence.trusted.squared_errors(factors[:, None] * evidence.plain)
+    models = evidence.preparation.multiplied(evidence.plain, factors)
+    errors = evidence.trusted.squared_errors(models)
     usual = evidence.usual_error * np.minimum(1.0, factors**2)
     # unverified rows may have larger errors because some are wrong: that must not speak for a smaller unit
     known = np.maximum(ERROR_ROWS * np.minimum(usual, errors / rows), 1e-300)
@@ -54,7 +55,7 @@ def other_units(evidence: Evidence, averaged_error: float) -> OtherUnits:
     doubt = PRIOR_ROWS * min(float(usual[best]), averaged_error / rows)
     log_odds += 0.5 * rows * min(0.0, np.log((averaged_error + doubt) / (float(errors[best]) + doubt)))
     names = tuple(f"unverified rows, all targets {_told(factor)}" for factor in FACTORS)
-    centres = [Centre(name, "", factor * evidence.plain) for name, factor in zip(names, FACTORS, strict=True)]
+    centres = [Centre(name, "", model) for name, model in zip(names, models[1:], strict=True)]
     corrections = correct(centres, evidence.folds, evidence.error_size, evidence.rows_behind)
     theta: Array = np.einsum("fl,flp->fp", softmax(corrections.log_weight, axis=1), corrections.theta)
     return OtherUnits(names, log_odds, theta, errors[1:] / rows)

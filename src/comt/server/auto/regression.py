@@ -66,11 +66,11 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         Centre("trusted rows alone", "zero", np.zeros(preparation.width)),
         Centre("all unverified rows", "all rows", everyone.ridge()),
         Centre("unverified rows of the believed agents", "believed agents", plain),
-        Centre("unverified rows, all targets negated", "negated", -plain),
+        Centre("unverified rows, all targets negated", "negated", preparation.multiplied(plain, -1.0)),
         *noise_centres(preparation, believed, trusted, "noise"),
     ]
     if len(folds) > 1:
-        centres.append(rescaled_centre(plain, folds, error_size))
+        centres.append(rescaled_centre(preparation, plain, folds, error_size))
     if whole.rows < believed.rows:
         centres.append(Centre("unverified rows without far-out values", "whole", whole.ridge()))
         centres += noise_centres(preparation, whole, trusted, "whole")
