@@ -20,7 +20,7 @@ def render_few(folder: Path) -> str | None:
     if not (folder / "few.csv").exists() or not (folder / "few_limits.csv").exists():
         return None
     results, found = pd.read_csv(folder / "few.csv"), pd.read_csv(folder / "few_limits.csv")
-    limit = {_name(line): float(line["limit"]) for line in found.to_dict("records")}
+    limits = {_name(line): np.array([line["limit"], line["unknown"]]) for line in found.to_dict("records")}
     scores = results.pivot_table(index=[*CELL, "seed"], columns="method", values="score", sort=False).dropna()
     lines, lost, above = [], 0, []
     for _, seeds in scores.groupby(level=CELL, sort=False):
@@ -30,15 +30,17 @@ def render_few(folder: Path) -> str | None:
         away = seeds[Automatic.name] - seeds[better]
         unsure = float(away.std(ddof=1)) / np.sqrt(len(away))
         lost += away.mean() < -MAY_LOSE
-        above.append(float(mean[Automatic.name]) - limit[cell])
+        above.append(float(mean[Automatic.name]) - limits[cell])
         told = f"**{away.mean():+.3f}**" if away.mean() < -MAY_LOSE else f"{away.mean():+.3f}"
         means = (f"{mean[name]:.3f}" for name in (Automatic.name, *SIMPLE))
-        lines.append([*cell, *means, f"{told} ± {unsure:.3f}", f"{limit[cell]:.3f}"])
-    header = ["cells of", "data", "corruption", "trusted rows", "CoMT (auto)", *SIMPLE, "to the better one", "limit"]
+        lines.append([*cell, *means, f"{told} ± {unsure:.3f}", *(f"{limit:.3f}" for limit in limits[cell])])
+    header = ["cells of", "data", "corruption", "trusted rows", "CoMT (auto)", *SIMPLE, "to the better one"]
+    header += ["limit, models known", "limit, right model unknown"]
+    (known, unknown), worst = (np.array(above) < -MAY_LOSE).sum(axis=0), np.min(above, axis=0)
     counted = (
         f"Of {len(lines)} cells automatic choice loses {lost} by more than {MAY_LOSE} to the better simple choice; "
-        f"{int((np.array(above) < -MAY_LOSE).sum())} lie more than {MAY_LOSE} below the limit of choosing "
-        f"(worst {min(above):+.3f}).\n"
+        f"{unknown} lie more than {MAY_LOSE} below what choosing can reach without knowing the right model "
+        f"(worst {worst[1]:+.3f}), {known} below what it could if it knew both models (worst {worst[0]:+.3f}).\n"
     )
     return "\n".join([origin(results), counted, markdown(header, lines)])
 

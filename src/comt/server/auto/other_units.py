@@ -14,8 +14,13 @@ from comt.server.auto.choice import Line
 from comt.server.auto.correction import PRIOR_ROWS, correct
 from comt.server.auto.evidence import Evidence
 
-#: what all targets may have to be multiplied by, with the prior odds of it
-FACTORS = {-1.0: 0.04} | dict.fromkeys((0.001, 0.01, 0.1, 0.2, 1 / 3, 0.5, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0), 0.005)
+#: what all targets may have to be multiplied by, with the prior odds of it; a plain fit is two or three times too large
+#: as soon as part of the targets are far too large, which happens more often
+FACTORS = (
+    {-1.0: 0.04}
+    | dict.fromkeys((0.001, 0.01, 0.1, 0.2, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0), 0.005)
+    | dict.fromkeys((1 / 3, 0.5), 0.02)
+)
 #: degrees of freedom of the error size that unverified rows tell
 ERROR_ROWS = 30.0
 

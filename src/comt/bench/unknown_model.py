@@ -1,0 +1,111 @@
+"""The limit of choosing between two models for whoever does not know the right one beforehand.
+
+The test of :mod:`comt.bench.limits` between "unverified labels are right" and "they are not" knows which model right labels
+follow. Nobody does: right labels may follow any linear model, and a test can only be good on the average over them. By
+Neyman and Pearson the best one then compares the evidence of the trusted labels, averaged over all models θ ~ N(0, size²),
+with their likelihood under the model of the unverified rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from comt.baselines.base import AgentRows
+from comt.bench import robustness
+from comt.bench.store import Line
+from comt.problem import Array
+
+#: standard deviations of the log-odds of a row that the average may be over; the one that is best in hindsight counts
+SIZES = (0.5, 1.0, 2.0, 4.0, 8.0)
+INTERCEPT_SD = 1.0
+#: per data set: sets of trusted rows drawn in the other world, those of them that a model is fitted to, rows it is scored on
+DRAWS, FITTED, SCORED = 300, 10, 2_000
+NEWTON_STEPS = 30
+
+
+def fitted(agents: Sequence[AgentRows]) -> LogisticRegression:
+    """Return the plain model of the agents' labels."""
+    rows, labels = np.vstack([a.features for a in agents]), np.concatenate([a.targets for a in agents])
+    return LogisticRegression(max_iter=1000).fit(rows, labels)
+
+
+def log_evidence(covariance: Array, labels: Array) -> tuple[Array, Array]:
+    """Return the log evidence of labels (B, m) whose log-odds have a covariance (B, m, m), by Laplace's approximation.
+
+    Also returns covariance⁻¹·(log-odds at the mode), from which the mode follows for any other row.
+    """
+    one = np.eye(labels.shape[1])
+    odds = np.zeros_like(labels)
+    for _ in range(NEWTON_STEPS):
+        positive = expit(odds)
+        root = np.sqrt(positive * (1.0 - positive))
+        bent = one + root[:, :, None] * covariance * root[:, None, :]
+        right = root**2 * odds + 0.5 * (labels + 1.0) - positive
+        carried = root * np.einsum("bij,bj->bi", covariance, right)
+        dual = right - root * np.linalg.solve(bent, carried[..., None])[..., 0]
+        odds = np.einsum("bij,bj->bi", covariance, dual)
+    evidence = _log_likelihood(labels, odds) - 0.5 * (dual * odds).sum(axis=1) - 0.5 * np.linalg.slogdet(bent)[1]
+    return evidence, dual
+
+
+def limit(cell: Line, scores: pd.DataFrame, may_lose: float) -> float:
+    """Return the best mean score of a choice between TI-only and Buggy-only (``scores``, one line per seed).
+
+    In the other world unverified labels are right, and the choice may lose ``may_lose`` there.
+    """
+    worlds = [_World(cell, int(seed)) for seed in scores.index]
+    plain = np.mean([world.plain for world in worlds])
+    best = -np.inf
+    for size in SIZES:
+        here, there, alone = zip(*(world.compared(size) for world in worlds), strict=True)
+        allowed = min(1.0, may_lose / max(float(plain - np.mean(alone)), 1e-9))
+        doubted = np.array(here) > np.quantile(np.concatenate(there), 1.0 - allowed)
+        best = max(best, float(np.where(doubted, scores["TI-only"], scores["Buggy-only"]).mean()))
+    return best
+
+
+class _World:
+    """One data set of a cell: its trusted rows, and what they would be if unverified labels were right."""
+
+    def __init__(self, cell: Line, seed: int) -> None:
+        data = robustness.prepared(robustness.draw({**cell, "seed": seed}))
+        rng = np.random.default_rng(seed)
+        tested = rng.choice(len(data.test_features), min(SCORED, len(data.test_features)), replace=False)
+        rows = data.test_features[tested]
+        trusted = np.vstack([agent.trusted_features for agent in data.agents])
+        self._labels = np.concatenate([agent.trusted_targets for agent in data.agents])
+        model = fitted(data.agents)
+        self._odds, self._trusted_odds = model.decision_function(rows), model.decision_function(trusted)
+        # without the constant column: the intercept has a variance of its own
+        self._rows, self._trusted = rows[:, :-1], trusted[:, :-1]
+        self._there = np.where(rng.random(len(self._rows)) < expit(self._odds), 1.0, -1.0)
+        self._drawn = rng.integers(len(self._rows), size=(DRAWS, len(self._labels)))
+        self._usual = float((self._rows**2).sum(axis=1).mean())
+        #: what plain training scores in the other world
+        self.plain = float(roc_auc_score(self._there, self._odds))
+
+    def compared(self, size: float) -> tuple[float, Array, float]:
+        """Return the log of evidence over likelihood here and in draws of the other world, and how trusted rows do there."""
+        (here,), _ = log_evidence(self._covariance(self._trusted[None], size), self._labels[None])
+        here -= _log_likelihood(self._labels, self._trusted_odds)
+        rows, labels = self._rows[self._drawn], self._there[self._drawn]
+        evidence, dual = log_evidence(self._covariance(rows, size), labels)
+        there = evidence - _log_likelihood(labels, self._odds[self._drawn])
+        models = np.einsum("bi,bid->bd", dual[:FITTED], rows[:FITTED])
+        alone = np.mean([roc_auc_score(self._there, self._rows @ model) for model in models])
+        return float(here), there, float(alone)
+
+    def _covariance(self, rows: Array, size: float) -> Array:
+        covariance: Array = size**2 / self._usual * np.einsum("bid,bjd->bij", rows, rows) + INTERCEPT_SD**2
+        return covariance
+
+
+def _log_likelihood(labels: Array, odds: Array) -> Array:
+    likelihood: Array = -np.logaddexp(0.0, -labels * odds).sum(axis=-1)
+    return likelihood

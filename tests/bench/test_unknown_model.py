@@ -1,0 +1,54 @@
+"""The limit for whoever does not know the right model: its evidence is an integral, its limit that of a choice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from scipy.stats import multivariate_normal
+
+from comt.bench import unknown_model
+
+CELL = {
+    "experiment": "robustness",
+    "data": "classification",
+    "corruption": "rule_of_thumb",
+    "noise": 0.0,
+    "trusted": 5,
+    "seed": 0,
+}
+
+
+def test_the_evidence_is_the_integral_over_all_models():
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(2, 4, 3)), np.array([[1.0, 1.0, -1.0, 1.0], [-1.0, 1.0, 1.0, -1.0]])
+    covariance = 2.0 * np.einsum("bid,bjd->bij", rows, rows) + 1.0
+    found, dual = unknown_model.log_evidence(covariance, labels)
+    for b in range(2):
+        odds = multivariate_normal.rvs(np.zeros(4), covariance[b] + 1e-9 * np.eye(4), size=400_000, random_state=b)
+        # four rows: Laplace is off by up to a fifth of a unit
+        assert found[b] == pytest.approx(np.log(expit(labels[b] * odds).prod(axis=1).mean()), abs=0.2)
+        # at the mode the slope of the likelihood is what the prior pulls back with
+        mode = covariance[b] @ dual[b]
+        np.testing.assert_allclose(dual[b], 0.5 * (labels[b] + 1.0) - expit(mode), atol=1e-8)
+
+
+def test_whoever_may_lose_nothing_keeps_the_unverified_rows_and_whoever_may_lose_all_leaves_them():
+    scores = pd.DataFrame({"TI-only": [0.7, 0.6, 0.8], "Buggy-only": [0.5, 0.4, 0.6]}, index=[0, 1, 2])
+    assert unknown_model.limit(CELL, scores, may_lose=1.0) == pytest.approx(0.7)
+    kept = unknown_model.limit(CELL, scores, may_lose=0.0)
+    some = unknown_model.limit(CELL, scores, may_lose=0.005)
+    assert 0.5 <= kept <= some <= 0.7
+
+
+def test_labels_that_contradict_unverified_ones_are_doubted():
+    world = unknown_model._World(CELL, 0)
+    doubts, *_ = world.compared(2.0)
+    world._labels = np.where(world._trusted_odds > 0, 1.0, -1.0)
+    agreeing, *_ = world.compared(2.0)
+    world._labels = -world._labels
+    contradicting, there, alone = world.compared(2.0)
+    assert agreeing < doubts < contradicting
+    assert contradicting > np.quantile(there, 0.99)
+    assert 0.5 < alone < world.plain
