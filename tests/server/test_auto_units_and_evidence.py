@@ -27,7 +27,7 @@ def evidence(n=500, m=8, factor=1.0, noise=1.0, seed=0):
 
 def test_the_odds_of_a_factor_are_those_of_students_t():
     known, T, t = evidence(factor=3.0)
-    found = other_units(known, averaged_error=np.inf)
+    found = other_units(known, averaged_error=np.inf, loudest=np.inf)
 
     def likelihood(factor):
         errors = t - T @ (factor * known.plain)
@@ -36,6 +36,12 @@ def test_the_odds_of_a_factor_are_those_of_students_t():
 
     exact = [likelihood(factor) - likelihood(1.0) + np.log(prior) for factor, prior in FACTORS.items()]
     np.testing.assert_allclose(found.log_odds, exact, rtol=1e-9)
+
+
+def test_sizes_say_no_more_than_they_may():
+    known, *_ = evidence(factor=3.0)
+    free, held = (other_units(known, averaged_error=np.inf, loudest=loudest).log_odds for loudest in (np.inf, 1.5))
+    np.testing.assert_allclose(held, np.minimum(free, np.log(list(FACTORS.values())) + 1.5))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +54,7 @@ def test_the_odds_of_a_factor_are_those_of_students_t():
 )
 def test_the_factor_that_puts_targets_right_is_found(factor, name):
     known, *_ = evidence(factor=factor)
-    found = other_units(known, averaged_error=np.inf)
+    found = other_units(known, averaged_error=np.inf, loudest=np.inf)
     best = int(np.argmax(found.log_odds))
     assert found.names[best] == name
     assert found.log_odds[best] > 3.0
@@ -64,14 +70,16 @@ def test_errors_that_only_unverified_rows_have_do_not_speak_for_a_smaller_unit()
     believed = moments(X, y)
     known = Evidence(Preparation.identity(3), believed, [moments(T[k::2], t[k::2]) for k in range(2)], 40.0)
     assert known.usual_error > 30.0
-    assert other_units(known, averaged_error=np.inf).log_odds.max() < 0.0
+    assert other_units(known, averaged_error=np.inf, loudest=np.inf).log_odds.max() < 0.0
 
 
 def test_no_factor_where_targets_are_right_or_where_another_model_predicts_better():
     known, *_ = evidence(m=20)
-    assert np.exp(other_units(known, averaged_error=np.inf).log_odds).sum() < 0.01
+    assert np.exp(other_units(known, averaged_error=np.inf, loudest=np.inf).log_odds).sum() < 0.01
     doubled, *_ = evidence(m=20, factor=2.0)
-    believed, doubted = (other_units(doubled, averaged_error=error).log_odds.max() for error in (np.inf, 1.0))
+    believed, doubted = (
+        other_units(doubled, averaged_error=error, loudest=np.inf).log_odds.max() for error in (np.inf, 1.0)
+    )
     assert believed > 5.0
     assert doubted < believed - 10.0
 

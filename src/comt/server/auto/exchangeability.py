@@ -14,10 +14,12 @@ from comt.problem import Array
 from comt.queries import RankCounts, Totals
 from comt.server.auto.agents import JUDGED_BY
 from comt.server.auto.centres import Centre
-from comt.server.auto.ranks import combine, mean_rank_p, stratified_p, tail_p
+from comt.server.auto.ranks import bayes_bound, combine, mean_rank_p, stratified_p, tail_p
 from comt.server.auto.trimming import quantiles
 
-ABSOLUTE_ERROR, TOWARDS = 0, 4
+ABSOLUTE_ERROR, ALONG_PREDICTION, SIGNED_ERROR, TOWARDS = 0, 1, 3, 4
+#: share of targets with one value (zero, often, or a count) from which targets are far from normal
+MANY_ALIKE = 0.15
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Compared:
     parts: dict[str, float]
     #: how many times smaller the typical error of a buggy row is under the best robust fit than under the plain model
     robust_gain: float
+    #: most that the sizes of trusted errors may say against the plain model, in nats
+    loudest: float
 
 
 def compare(
@@ -83,9 +87,15 @@ def compare(
         "values far out": _far_out(moments, weights) if count_capped else 1.0,
     }
     p = combine(np.append(under_model, list(parts.values())))
-    typical = quantiles(ranks["buggy"][:first_held_out, ABSOLUTE_ERROR], 0.5)
+    # a robust fit may be exact for the rows that share one target (zeros, often): the others tell what is typical
+    target = columns[len(preparation.center)]
+    common = float(target.max() / max(float(target.sum()), 1e-12))
+    typical = quantiles(ranks["buggy"][:first_held_out, ABSOLUTE_ERROR], 0.5 + 0.5 * common)
     gain = float(typical[0] / max(float(typical[len(towards) :].min()), 1e-9)) if robust else 1.0
-    return Compared(p, {"errors under the plain model": combine(under_model), **parts}, gain)
+    # sizes are compared as if errors were normal; where many targets are one value, ranks have the last word
+    p_of_size = min(1.0, 2.0 * float(under_model[[ALONG_PREDICTION, SIGNED_ERROR]].min()))
+    loudest = -float(np.log(bayes_bound(p_of_size))) if common > MANY_ALIKE else np.inf
+    return Compared(p, {"errors under the plain model": combine(under_model), **parts}, gain, loudest)
 
 
 def _far_out(moments: Totals, weights: Array) -> float:

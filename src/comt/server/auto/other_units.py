@@ -19,7 +19,7 @@ from comt.server.auto.evidence import Evidence
 FACTORS = (
     {-1.0: 0.04}
     | dict.fromkeys((0.001, 0.01, 0.1, 0.2, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0), 0.005)
-    | dict.fromkeys((1 / 3, 0.5), 0.02)
+    | dict.fromkeys((1 / 3, 0.5), 0.01)
 )
 #: degrees of freedom of the error size that unverified rows tell
 ERROR_ROWS = 30.0
@@ -40,11 +40,11 @@ class OtherUnits:
         return [Line(*told) for told in zip(self.names, shares, self.errors.tolist(), strict=True)]
 
 
-def other_units(evidence: Evidence, averaged_error: float) -> OtherUnits:
+def other_units(evidence: Evidence, averaged_error: float, loudest: float) -> OtherUnits:
     """Weigh every factor; ``averaged_error`` is the error of the averaged model on trusted rows that were left out.
 
     If targets are right as they are, unverified rows tell how large errors should be; otherwise as large, in the other
-    unit.
+    unit. Nothing speaks louder than ``loudest`` against targets as they are (see :mod:`comt.server.auto.exchangeability`).
     """
     factors = np.array([1.0, *FACTORS])
     rows = evidence.trusted.rows
@@ -54,7 +54,7 @@ def other_units(evidence: Evidence, averaged_error: float) -> OtherUnits:
     # unverified rows may have larger errors because some are wrong: that must not speak for a smaller unit
     known = np.maximum(ERROR_ROWS * np.minimum(usual, errors / rows), 1e-300)
     likelihood = 0.5 * ERROR_ROWS * np.log(known) - 0.5 * (ERROR_ROWS + rows) * np.log(known + errors)
-    log_odds = likelihood[1:] - likelihood[0] + np.log(np.array(list(FACTORS.values())))
+    log_odds = np.minimum(likelihood[1:] - likelihood[0], loudest) + np.log(np.array(list(FACTORS.values())))
     # one factor for all is too simple where the averaged model predicts trusted rows better than any factor does
     best = int(np.argmin(errors[1:])) + 1
     doubt = PRIOR_ROWS * min(float(usual[best]), averaged_error / rows)
