@@ -60,7 +60,8 @@ def test_errors_are_not_expected_larger_than_right_targets_vary():
     sigma = 0.01
     too_small = [known(sigma * rng.normal(size=8)).error_size < sigma**2 for _ in range(4000)]
     assert np.mean(too_small) == pytest.approx(SELDOM, abs=0.005)
-    assert known(rng.normal(size=8)).error_size > 0.2
+    # noise alone widens unverified targets: that is no reason to expect small errors
+    assert known(0.5 * rng.normal(size=8)).error_size == pytest.approx(1.0)
     # equal values, as counts often are, say nothing of a spread; one value has none
     assert known(np.zeros(8)).error_size == pytest.approx(1.0)
     assert known(np.array([0.3])).error_size == pytest.approx(1.0)
@@ -76,7 +77,7 @@ def trained(wrong, n_trusted, seed, n=1500):
     return model.score(test, right)
 
 
-@pytest.mark.parametrize("factor", [1000.0, 3.0, 0.001, -1.0])
+@pytest.mark.parametrize("factor", [1000.0, 100.0, 10.0, 3.0, 0.1, 0.001, -1.0])
 def test_all_targets_in_another_unit_far_from_zero(factor):
     scores = [trained(lambda y, rng: factor * y, 20, seed) for seed in range(3)]
     assert min(scores) > 0.88  # clean rows: .90; trusted rows alone: about .86
@@ -84,5 +85,5 @@ def test_all_targets_in_another_unit_far_from_zero(factor):
 
 @pytest.mark.parametrize("share", [0.3, 0.5])
 def test_a_part_of_the_targets_negated_far_from_zero(share):
-    scores = [trained(lambda y, rng: np.where(rng.random(len(y)) < share, -y, y), 8, seed) for seed in range(3)]
-    assert min(scores) > 0.88  # trusted rows alone: about .5
+    scores = [trained(lambda y, rng: np.where(rng.random(len(y)) < share, -y, y), 12, seed) for seed in range(3)]
+    assert min(scores) > 0.84  # trusted rows alone: about .7

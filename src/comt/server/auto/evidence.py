@@ -17,6 +17,8 @@ from comt.server.auto.moments import Moments, folds_but
 MAY_COST = 0.002
 #: how often the variance of right targets may be larger than what is made of the trusted ones
 SELDOM = 0.01
+#: what right targets vary by is far less than the error expected otherwise: noise does not make such a difference
+FAR_LESS = 0.05
 #: trusted targets that differ less than this (as variances) have one value, which says nothing about their spread
 ONE_VALUE = 1e-10
 
@@ -43,12 +45,17 @@ class Evidence:
 
     @cached_property
     def error_size(self) -> float:
-        """Squared error of a target expected beforehand: no larger than the variance of right targets can be."""
+        """Squared error of a target expected beforehand.
+
+        Where right targets can only vary far less than unverified ones, no more than that: then these are in another
+        unit, and what is small in theirs may be a thousand times too large.
+        """
         variance, free = target_variance(self.preparation, self.trusted), self.trusted.rows - 1.0
         expected = float(np.median([variance, 1.0, self.variance]))
         if free < 1.0 or variance < ONE_VALUE * expected:
             return expected
-        return min(expected, variance * self.trusted.rows / float(chi2.ppf(SELDOM, free)))
+        most = variance * self.trusted.rows / float(chi2.ppf(SELDOM, free))
+        return most if most < FAR_LESS * expected else expected
 
     @cached_property
     def usual_error(self) -> float:
