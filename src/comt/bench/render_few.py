@@ -32,10 +32,19 @@ def render_few(folder: Path) -> str | None:
         lost += away.mean() < -MAY_LOSE
         above.append(float(mean[Automatic.name]) - limits[cell])
         told = f"**{away.mean():+.3f}**" if away.mean() < -MAY_LOSE else f"{away.mean():+.3f}"
-        means = (f"{mean[name]:.3f}" for name in (Automatic.name, *SIMPLE))
-        lines.append([*cell, *means, f"{told} ± {unsure:.3f}", *(f"{limit:.3f}" for limit in limits[cell])])
-    header = ["cells of", "data", "corruption", "trusted rows", "CoMT (auto)", *SIMPLE, "to the better one"]
-    header += ["limit, models known", "limit, right model unknown"]
+        numbers = [f"{number:.3f}" for number in (*limits[cell], *(mean[name] for name in SIMPLE))]
+        # a difference and its error stay on one line
+        lines.append(
+            [
+                *cell[1:],
+                f"{mean[Automatic.name]:.3f}",
+                f"{told}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{unsure:.3f}",
+                *numbers,
+                cell[0],
+            ]
+        )
+    header = ["data", "corruption", "rows", "CoMT (auto)", "to the better one", "limit, models known"]
+    header += ["limit, right model unknown", *SIMPLE, "cells of"]
     (known, unknown), worst = (np.array(above) < -MAY_LOSE).sum(axis=0), np.min(above, axis=0)
     counted = (
         f"Of {len(lines)} cells automatic choice loses {lost} by more than {MAY_LOSE} to the better simple choice; "
@@ -47,4 +56,5 @@ def render_few(folder: Path) -> str | None:
 
 def _name(line: dict[Hashable, Any]) -> tuple[str, str, str, str]:
     size = f" {line['noise']:g}" if line["noise"] else ""
-    return str(line["experiment"]), str(line["data"]), f"{line['corruption']}{size}", f"{line['trusted']:.0f}"
+    corruption = str(line["corruption"]).replace("_", " ")
+    return str(line["experiment"]), str(line["data"]), f"{corruption}{size}", f"{line['trusted']:.0f}"
