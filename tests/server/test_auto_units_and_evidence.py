@@ -9,7 +9,16 @@ from scipy.stats import multivariate_t
 from comt.preparation import Preparation
 from comt.server.auto.choice import Line, largest_first
 from comt.server.auto.evidence import MAY_COST, Evidence
-from comt.server.auto.other_units import ERROR_ROWS, FACTORS, other_units
+from comt.server.auto.other_units import (
+    ERROR_ROWS,
+    FACTORS,
+    LEAST_ODDS,
+    MOST_ODDS,
+    OFTEN,
+    bearable_odds,
+    other_units,
+)
+from comt.server.auto.other_units import MAY_COST as UNITS_MAY_COST
 from teaching import moments
 
 RIGHT = np.array([1.0, -2.0, 0.5])
@@ -25,6 +34,10 @@ def evidence(n=500, m=8, factor=1.0, noise=1.0, seed=0):
     return Evidence(Preparation.identity(3), believed, folds, believed.target_sq / n), T, t
 
 
+def odds(known, factor):
+    return bearable_odds(factor, known.explained, known.trusted.rows) if factor in OFTEN else FACTORS[factor]
+
+
 def test_the_odds_of_a_factor_are_those_of_students_t():
     known, T, t = evidence(factor=3.0)
     found = other_units(known, averaged_error=np.inf, loudest=np.inf)
@@ -34,14 +47,36 @@ def test_the_odds_of_a_factor_are_those_of_students_t():
         size = min(known.usual_error * min(1.0, factor**2), (errors**2).mean())
         return multivariate_t.logpdf(errors, shape=size * np.eye(len(t)), df=ERROR_ROWS)
 
-    exact = [likelihood(factor) - likelihood(1.0) + np.log(prior) for factor, prior in FACTORS.items()]
+    exact = [likelihood(factor) - likelihood(1.0) + np.log(odds(known, factor)) for factor in FACTORS]
     np.testing.assert_allclose(found.log_odds, exact, rtol=1e-9)
 
 
 def test_sizes_say_no_more_than_they_may():
     known, *_ = evidence(factor=3.0)
     free, held = (other_units(known, averaged_error=np.inf, loudest=loudest).log_odds for loudest in (np.inf, 1.5))
-    np.testing.assert_allclose(held, np.minimum(free, np.log(list(FACTORS.values())) + 1.5))
+    np.testing.assert_allclose(held, np.minimum(free, np.log([odds(known, factor) for factor in FACTORS]) + 1.5))
+
+
+@pytest.mark.parametrize(("explained", "rows"), [(0.5, 24), (0.6, 6), (0.85, 8)])
+def test_halves_are_thought_of_as_often_as_right_rows_can_bear(explained, rows):
+    """Written out: right rows are drawn, and the model shrunk as far as they happen to ask for it."""
+    found = bearable_odds(0.5, explained, rows)
+    assert LEAST_ODDS - 1e-9 < found < MOST_ODDS + 1e-9
+    rng = np.random.default_rng(1)
+    predicted = np.sqrt(explained) * rng.normal(size=(20_000, rows))
+    errors = np.sqrt(1.0 - explained) * rng.normal(size=(20_000, rows))
+
+    def likelihood(errors, usual):
+        size = np.minimum(usual, (errors**2).mean(axis=1))
+        kernel = -0.5 * (ERROR_ROWS + rows) * np.log1p((errors**2).sum(axis=1) / (ERROR_ROWS * size))
+        return kernel - 0.5 * rows * np.log(size)
+
+    ahead = likelihood(errors + 0.5 * predicted, 0.25 * (1 - explained)) - likelihood(errors, 1 - explained)
+    share = found * np.exp(ahead) / (1.0 + found * np.exp(ahead))
+    cost = explained * (0.25 * share**2).mean()
+    assert cost < 1.3 * UNITS_MAY_COST
+    if LEAST_ODDS + 1e-9 < found < MOST_ODDS - 1e-9:
+        assert cost > 0.7 * UNITS_MAY_COST
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from comt.problem import Array
 from comt.server.auto.centres import Centre
@@ -14,13 +14,15 @@ from comt.server.auto.choice import Line
 from comt.server.auto.correction import PRIOR_ROWS, correct
 from comt.server.auto.evidence import Evidence
 
-#: what all targets may have to be multiplied by, with the prior odds of it; a plain fit is two or three times too large
-#: as soon as part of the targets are far too large, which happens more often
-FACTORS = (
-    {-1.0: 0.04}
-    | dict.fromkeys((0.001, 0.01, 0.1, 0.2, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0), 0.005)
-    | dict.fromkeys((1 / 3, 0.5), 0.01)
-)
+#: what all targets may have to be multiplied by, with the prior odds of it
+FACTORS = {-1.0: 0.04} | dict.fromkeys((0.001, 0.01, 0.1, 0.2, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0, 1 / 3, 0.5), 0.005)
+#: a plain fit is two or three times too large as soon as part of the targets are far too large, which happens more often:
+#: the odds of these factors are as large as right rows can bear, between these
+OFTEN, LEAST_ODDS, MOST_ODDS = (1 / 3, 0.5), 0.01, 0.1
+#: share of the target's variance that one of them may cost where nothing is wrong
+MAY_COST = 0.0005
+#: sets of trusted rows drawn to find that out, and odds tried
+DRAWS, TRIED = 20_000, np.geomspace(LEAST_ODDS, MOST_ODDS, 9)
 #: degrees of freedom of the error size that unverified rows tell
 ERROR_ROWS = 30.0
 
@@ -51,10 +53,9 @@ def other_units(evidence: Evidence, averaged_error: float, loudest: float) -> Ot
     models = evidence.preparation.multiplied(evidence.plain, factors)
     errors = evidence.trusted.squared_errors(models)
     usual = evidence.usual_error * np.minimum(1.0, factors**2)
-    # unverified rows may have larger errors because some are wrong: that must not speak for a smaller unit
-    known = np.maximum(ERROR_ROWS * np.minimum(usual, errors / rows), 1e-300)
-    likelihood = 0.5 * ERROR_ROWS * np.log(known) - 0.5 * (ERROR_ROWS + rows) * np.log(known + errors)
-    log_odds = np.minimum(likelihood[1:] - likelihood[0], loudest) + np.log(np.array(list(FACTORS.values())))
+    likelihood = _log_likelihood(errors, usual, rows)
+    odds = [bearable_odds(f, evidence.explained, rows) if f in OFTEN else odds for f, odds in FACTORS.items()]
+    log_odds = np.minimum(likelihood[1:] - likelihood[0], loudest) + np.log(np.array(odds))
     # one factor for all is too simple where the averaged model predicts trusted rows better than any factor does
     best = int(np.argmin(errors[1:])) + 1
     doubt = PRIOR_ROWS * min(float(usual[best]), averaged_error / rows)
@@ -64,6 +65,34 @@ def other_units(evidence: Evidence, averaged_error: float, loudest: float) -> Ot
     corrections = correct(centres, evidence.folds, evidence.error_size, evidence.rows_behind)
     theta: Array = np.einsum("fl,flp->fp", softmax(corrections.log_weight, axis=1), corrections.theta)
     return OtherUnits(names, log_odds, theta, errors[1:] / rows)
+
+
+def _log_likelihood(errors: Array, usual: Array | float, rows: float) -> Array:
+    """Return the log density (Student's t, up to a constant) of squared errors added up over the trusted rows."""
+    # unverified rows may have larger errors because some are wrong: that must not speak for a smaller unit
+    known = np.maximum(ERROR_ROWS * np.minimum(usual, errors / rows), 1e-300)
+    likelihood: Array = 0.5 * ERROR_ROWS * np.log(known) - 0.5 * (ERROR_ROWS + rows) * np.log(known + errors)
+    return likelihood
+
+
+def bearable_odds(factor: float, explained: float, rows: float) -> float:
+    """Return the odds of a factor below one that cost MAY_COST of R² on the average if targets are right after all.
+
+    Then predictions and errors are normal, about, with variances ``explained`` and 1 − ``explained``; what chance makes of
+    them in a set of trusted rows is drawn.
+    """
+    explained = float(np.clip(explained, 0.01, 0.99))
+    rng = np.random.default_rng(0)
+    predicted = explained * rng.chisquare(rows, DRAWS)
+    along = rng.normal(size=DRAWS) * np.sqrt((1.0 - explained) * predicted)
+    errors = along**2 / predicted + (1.0 - explained) * rng.chisquare(max(rows - 1.0, 1e-9), DRAWS)
+    scaled = errors + 2.0 * (1.0 - factor) * along + (1.0 - factor) ** 2 * predicted
+    usual = 1.0 - explained
+    ahead = _log_likelihood(scaled, usual * factor**2, rows) - _log_likelihood(errors, usual, rows)
+    # a share w of the model shrinks it by w(1 − factor)
+    shares = expit(ahead + np.log(TRIED)[:, None])
+    cost = explained * (1.0 - factor) ** 2 * (shares**2).mean(axis=1)
+    return float(np.exp(np.interp(np.log(MAY_COST), np.log(np.maximum(cost, 1e-300)), np.log(TRIED))))
 
 
 def _told(factor: float) -> str:
