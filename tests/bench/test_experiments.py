@@ -296,6 +296,18 @@ def test_automatic_choice_is_compared_on_seeds_that_both_have():
     assert "in 1 cells and above it in 0." in said
 
 
+def test_gaps_to_the_oracle_that_are_chance_are_told_apart():
+    many = {"data": "d", "noise": 0.0, "trusted": 100, "seed": 0}
+    cells = {
+        "wrong_agents": {"CoMT (auto)": 0.89, "TI-only": 0.80, "Buggy-only": 0.1, "clean oracle": 0.90},
+        "malicious_agent": {"CoMT (auto)": 0.899, "TI-only": 0.8995, "Buggy-only": 0.1, "clean oracle": 0.90},
+    }
+    lines = [{**many, "corruption": c, "method": m, "score": v} for c, row in cells.items() for m, v in row.items()]
+    said = auto_against_everybody(pd.DataFrame(lines))
+    assert "(2 of these), it closes at least 90% of the gap" in said
+    assert "but for 1 in which that gap is less than 0.002 (there it is -0.0005 from the best of them)" in said
+
+
 def test_lines_without_processor_time_are_left_out_of_the_times():
     cell = {"data": "flips", "corruption": "flips", "noise": 0.4, "trusted": 0.5}
     lines = [{**cell, "method": "A", "seed": s, "seconds": t} for s, t in enumerate((np.nan, 60.0, 30.0))]

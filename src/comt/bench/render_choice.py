@@ -17,6 +17,8 @@ CELL = ["data", "corruption", "noise", "trusted"]
 LOST = 0.01
 #: trusted rows that are many (five per column and more), and errors that most methods cannot stand
 MANY = 100
+#: gaps to the oracle smaller than this are chance
+NO_GAP = 0.002
 HALF_WRONG = ("negated_targets", "wrong_agents", "malicious_agent", "boosted_update")
 
 
@@ -121,18 +123,26 @@ def _with_many_rows(scores: pd.DataFrame, best: pd.Series) -> str:
     many = best[best.index.get_level_values("trusted") >= MANY]
     if many.empty or "clean oracle" not in scores:
         return ""
-    closed = []
+    closed, nothing_left = [], []
     for cell in many.index[many.index.get_level_values("corruption").isin(HALF_WRONG)]:
         seeds = pd.DataFrame(scores.xs(cell, level=CELL))
         others = seeds.drop(columns=[Automatic.name, "clean oracle"]).dropna(axis=1, how="all")
         strongest = str(others.rsub(seeds[Automatic.name], axis=0).mean().idxmin())
         common = seeds[[Automatic.name, strongest, "clean oracle"]].dropna()
         ours, theirs, oracle = common.to_numpy().mean(axis=0).tolist()
-        closed.append(min(1.0, (ours - theirs) / max(oracle - theirs, 1e-12)))
+        if oracle - theirs < NO_GAP:
+            nothing_left.append(ours - theirs)
+        else:
+            closed.append(min(1.0, (ours - theirs) / (oracle - theirs)))
     said = f"; with {MANY} trusted rows or more, in {int((many >= -LOST).sum())} of {len(many)}"
     if closed:
         said += (
-            f". Where half of the targets or whole agents are wrong ({len(closed)} of these), it closes at least "
-            f"{min(closed):.0%} of the gap between the best of all other methods and the oracle"
+            f". Where half of the targets or whole agents are wrong ({len(closed) + len(nothing_left)} of these), it closes at "
+            f"least {min(closed):.0%} of the gap between the best of all other methods and the oracle"
+        )
+    if closed and nothing_left:
+        said += (
+            f", but for {len(nothing_left)} in which that gap is less than {NO_GAP} (there it is {min(nothing_left):+.4f} "
+            f"from the best of them)"
         )
     return said
