@@ -137,8 +137,8 @@ def _with_many_rows(scores: pd.DataFrame, best: pd.Series) -> str:
     said = f"; with {MANY} trusted rows or more, in {int((many >= -LOST).sum())} of {len(many)}"
     if closed:
         said += (
-            f". Where half of the targets or whole agents are wrong ({len(closed) + len(nothing_left)} of these), it closes at "
-            f"least {min(closed):.0%} of the gap between the best of all other methods and the oracle"
+            f". Where half of the targets or whole agents are wrong ({len(closed) + len(nothing_left)} of these), it closes "
+            f"at least {min(closed):.0%} of the gap between the best of all other methods and the oracle"
         )
     if closed and nothing_left:
         said += (
