@@ -19,8 +19,7 @@ from sklearn.metrics import roc_auc_score
 
 from comt.bench import robustness, unknown_model
 from comt.bench.store import Line, Store, run_jobs
-from comt.bench.unknown_model import fitted
-from comt.problem import Array
+from comt.bench.unknown_model import fitted, log_likelihood
 
 TRUSTED = 5
 CELL = ["experiment", "data", "corruption", "noise", "trusted"]
@@ -127,13 +126,8 @@ class _Worlds:
         labels = np.where(self._rng.random(len(self._labels)) < expit(self._unverified), 1.0, -1.0)
         plain = float(roc_auc_score(labels > 0, self._unverified))
         evidence = [
-            _log_likelihood(y, self._right) - _log_likelihood(y, self._unverified) for y in (self._labels, labels)
+            log_likelihood(y, self._right) - log_likelihood(y, self._unverified) for y in (self._labels, labels)
         ]
         here, there = (each[self._rows].sum(axis=1) for each in evidence)
         doubted_above = np.quantile(there, 1.0 - min(1.0, MAY_LOSE_ON_CLEAN / max(plain - trusted, 1e-9)))
         return buggy + float((here > doubted_above).mean()) * (trusted - buggy)
-
-
-def _log_likelihood(labels: Array, odds: Array) -> Array:
-    likelihood: Array = -np.logaddexp(0.0, -labels * odds)
-    return likelihood

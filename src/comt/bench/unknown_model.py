@@ -50,7 +50,9 @@ def log_evidence(covariance: Array, labels: Array) -> tuple[Array, Array]:
         carried = root * np.einsum("bij,bj->bi", covariance, right)
         dual = right - root * np.linalg.solve(bent, carried[..., None])[..., 0]
         odds = np.einsum("bij,bj->bi", covariance, dual)
-    evidence = _log_likelihood(labels, odds) - 0.5 * (dual * odds).sum(axis=1) - 0.5 * np.linalg.slogdet(bent)[1]
+    evidence = (
+        log_likelihood(labels, odds).sum(axis=1) - 0.5 * (dual * odds).sum(axis=1) - 0.5 * np.linalg.slogdet(bent)[1]
+    )
     return evidence, dual
 
 
@@ -93,10 +95,10 @@ class _World:
     def compared(self, size: float) -> tuple[float, Array, float]:
         """Return the log of evidence over likelihood here and in draws of the other world, and how trusted rows do there."""
         (here,), _ = log_evidence(self._covariance(self._trusted[None], size), self._labels[None])
-        here -= _log_likelihood(self._labels, self._trusted_odds)
+        here -= log_likelihood(self._labels, self._trusted_odds).sum()
         rows, labels = self._rows[self._drawn], self._there[self._drawn]
         evidence, dual = log_evidence(self._covariance(rows, size), labels)
-        there = evidence - _log_likelihood(labels, self._odds[self._drawn])
+        there = evidence - log_likelihood(labels, self._odds[self._drawn]).sum(axis=1)
         models = np.einsum("bi,bid->bd", dual[:FITTED], rows[:FITTED])
         alone = np.mean([roc_auc_score(self._there, self._rows @ model) for model in models])
         return float(here), there, float(alone)
@@ -106,6 +108,7 @@ class _World:
         return covariance
 
 
-def _log_likelihood(labels: Array, odds: Array) -> Array:
-    likelihood: Array = -np.logaddexp(0.0, -labels * odds).sum(axis=-1)
+def log_likelihood(labels: Array, odds: Array) -> Array:
+    """Return the log likelihood of every label."""
+    likelihood: Array = -np.logaddexp(0.0, -labels * odds)
     return likelihood

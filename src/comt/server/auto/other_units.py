@@ -14,11 +14,15 @@ from comt.server.auto.choice import Line
 from comt.server.auto.correction import PRIOR_ROWS, correct
 from comt.server.auto.evidence import Evidence
 
-#: what all targets may have to be multiplied by, with the prior odds of it
-FACTORS = {-1.0: 0.04} | dict.fromkeys((0.001, 0.01, 0.1, 0.2, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0, 1 / 3, 0.5), 0.005)
-#: a plain fit is two or three times too large as soon as part of the targets are far too large, which happens more often:
-#: the odds of these factors are as large as right rows can bear, between these
+#: a plain fit is two or three times too large as soon as part of the targets are far too large, which happens often: the
+#: odds of these factors are as large as right rows can bear, between these
 OFTEN, LEAST_ODDS, MOST_ODDS = (1 / 3, 0.5), 0.01, 0.03
+#: what all targets may have to be multiplied by, with the (least) prior odds of it
+FACTORS = (
+    {-1.0: 0.04}
+    | dict.fromkeys((0.001, 0.01, 0.1, 0.2, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0), 0.005)
+    | dict.fromkeys(OFTEN, LEAST_ODDS)
+)
 #: share of the target's variance that one of them may cost where nothing is wrong
 MAY_COST = 0.0005
 #: sets of trusted rows drawn to find that out, and odds tried
