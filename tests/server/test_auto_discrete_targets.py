@@ -19,7 +19,12 @@ def mostly_zero(features, rng):
     return np.maximum(0.0, 5.0 * features @ WEIGHTS + rng.normal(size=len(features)) - 1.5)
 
 
-@pytest.mark.parametrize("targets", [counts, mostly_zero])
+def nearly_three_quarters_zero(features, rng):
+    """The quartiles nearly coincide: scaled by them, every other target would be beyond belief."""
+    return np.maximum(0.0, 5.0 * features @ WEIGHTS + rng.normal(size=len(features)) - 2.0)
+
+
+@pytest.mark.parametrize("targets", [counts, mostly_zero, nearly_three_quarters_zero])
 def test_clean_targets_of_any_kind_are_believed(targets):
     """With eight trusted rows; before, zeros that a robust fit met exactly refuted everything else (R² about 0)."""
     lost = []
@@ -30,4 +35,4 @@ def test_clean_targets_of_any_kind_are_believed(targets):
         trusted = np.arange(1500) < 8
         model = CoMTRegressor().fit(features, y, agents=np.arange(1500) % 4, trusted=trusted)
         lost.append(Ridge().fit(features, y).score(test, right) - model.score(test, right))
-    assert np.mean(lost) < 0.04
+    assert np.mean(lost) < 0.03

@@ -161,8 +161,8 @@ def test_label_fits_agree_with_scikit_learn_and_flip_rates_are_found():
     assert fit.certificate < 1e-6
     (turned,) = BuggyLabels(federation(X, -given, Xt, yt), preparation, 1).fits(-np.ones((1, 3)))
     np.testing.assert_allclose(turned.theta, fit.theta, atol=1e-6)
-    _, rates = BuggyLabels(parts, preparation, 1).with_flip_rates(fit.theta, np.full((3, 2), 0.2))
-    np.testing.assert_allclose(rates, np.tile([0.3, 0.1], (3, 1)), atol=0.08)
+    found = BuggyLabels(parts, preparation, 1).with_flip_rates(fit.theta, np.full((3, 2), 0.2), fit.theta, 0.2)
+    np.testing.assert_allclose(found.rates, np.tile([0.3, 0.1], (3, 1)), atol=0.08)
 
 
 def test_the_evidence_of_a_hypothesis_is_its_integral():

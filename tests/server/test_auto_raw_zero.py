@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from comt import CoMTRegressor
 from comt.preparation import Preparation
+from comt.server.auto.asking import ask_for_choice
 from comt.server.auto.centres import rescaled_centre
 from comt.server.auto.evidence import SELDOM, Evidence
-from teaching import moments
+from comt.server.scaling import agree_on_preparation
+from teaching import Data, federate, moments
 
 RIGHT = np.array([2.0, -1.0, 0.5, 0.0, 1.0])
 #: targets far from zero: a price, a weight, a blood pressure
@@ -67,11 +71,11 @@ def test_errors_are_not_expected_larger_than_right_targets_vary():
     assert known(np.array([0.3])).error_size == pytest.approx(1.0)
 
 
-def trained(wrong, n_trusted, seed, n=1500):
+def trained(wrong, n_trusted, seed, n=1500, mean=MEAN):
     """Return R² where ``wrong`` makes what is written down of what is right."""
     rng = np.random.default_rng(seed)
     features, test = rng.normal(size=(2, n, 5))
-    y, right = (MEAN + rows @ RIGHT + 0.8 * rng.normal(size=n) for rows in (features, test))
+    y, right = (mean + rows @ RIGHT + 0.8 * rng.normal(size=n) for rows in (features, test))
     trusted = np.arange(n) < n_trusted
     model = CoMTRegressor().fit(features, np.where(trusted, y, wrong(y, rng)), agents=np.arange(n) % 3, trusted=trusted)
     return model.score(test, right)
@@ -87,3 +91,39 @@ def test_all_targets_in_another_unit_far_from_zero(factor):
 def test_a_part_of_the_targets_negated_far_from_zero(share):
     scores = [trained(lambda y, rng: np.where(rng.random(len(y)) < share, -y, y), 12, seed) for seed in range(3)]
     assert min(scores) > 0.84  # trusted rows alone: about .7
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6])
+@pytest.mark.parametrize("factor", [-1.0, 10.0, 0.0])
+def test_right_targets_that_differ_by_a_millionth_are_told_apart(factor, share):
+    """1,000,000 ± 3, and a sign or a digit too many in part of them; before, R² was minus a million."""
+
+    def wrong(y, rng):
+        return np.where(rng.random(len(y)) < share, factor * y, y)
+
+    scores = [trained(wrong, 40, seed, mean=1e6) for seed in range(2)]
+    assert min(scores) > 0.88  # trusted rows alone: about .88
+
+
+def test_targets_by_trusted_rows_are_kept_only_where_unverified_ones_lie_there():
+    rng = np.random.default_rng(4)
+    X, T = rng.normal(size=(300, 2)), rng.normal(size=(12, 2))
+    y, t = X[:, 0], T[:, 0]
+
+    def asked(unverified, trusted):
+        agents = federate(Data(X, unverified, T, trusted))
+        preparation = agree_on_preparation(agents, 2, standardize=True, fit_intercept=True, scale_target=True)
+        with agents.open():
+            return preparation, ask_for_choice(agents, replace(preparation, compressed=True), 3)[0]
+
+    for unverified, trusted in (
+        (y, t),  # nothing wrong
+        (1e6 * y, t),  # all in another unit: none would lie within ten spreads of the trusted ones
+        (y, np.zeros(12)),  # trusted targets of one value, as counts often are
+    ):
+        before, after = asked(unverified, trusted)
+        assert (after.target_center, after.target_scale) == (before.target_center, before.target_scale)
+    half = np.where(np.arange(300) % 2 == 0, 1.0, -1.0)
+    _, after = asked(half * (1e6 + y), 1e6 + t)
+    assert after.target_center == pytest.approx(1e6 + t.mean(), abs=0.01)
+    assert after.target_scale == pytest.approx(t.std(ddof=1), rel=0.01)

@@ -9,16 +9,7 @@ from scipy.stats import multivariate_t
 from comt.preparation import Preparation
 from comt.server.auto.choice import Line, largest_first
 from comt.server.auto.evidence import MAY_COST, Evidence
-from comt.server.auto.other_units import (
-    ERROR_ROWS,
-    FACTORS,
-    LEAST_ODDS,
-    MOST_ODDS,
-    OFTEN,
-    bearable_odds,
-    other_units,
-)
-from comt.server.auto.other_units import MAY_COST as UNITS_MAY_COST
+from comt.server.auto.other_units import ERROR_ROWS, FACTORS, Bearable, bearable_odds, other_units
 from teaching import moments
 
 RIGHT = np.array([1.0, -2.0, 0.5])
@@ -35,7 +26,10 @@ def evidence(n=500, m=8, factor=1.0, noise=1.0, seed=0):
 
 
 def odds(known, factor):
-    return bearable_odds(factor, known.explained, known.trusted.rows) if factor in OFTEN else FACTORS[factor]
+    prior = FACTORS[factor]
+    if isinstance(prior, Bearable):
+        return bearable_odds(factor, prior, known.explained, known.trusted.rows)
+    return prior
 
 
 def test_the_odds_of_a_factor_are_those_of_students_t():
@@ -57,11 +51,14 @@ def test_sizes_say_no_more_than_they_may():
     np.testing.assert_allclose(held, np.minimum(free, np.log([odds(known, factor) for factor in FACTORS]) + 1.5))
 
 
-@pytest.mark.parametrize(("explained", "rows"), [(0.5, 24), (0.6, 6), (0.85, 8)])
-def test_halves_are_thought_of_as_often_as_right_rows_can_bear(explained, rows):
-    """Written out: right rows are drawn, and the model shrunk as far as they happen to ask for it."""
-    found = bearable_odds(0.5, explained, rows)
-    assert LEAST_ODDS - 1e-9 < found < MOST_ODDS + 1e-9
+@pytest.mark.parametrize(
+    ("factor", "explained", "rows"), [(0.5, 0.5, 24), (0.5, 0.6, 6), (0.5, 0.85, 8), (-1.0, 0.2, 5), (-1.0, 0.3, 12)]
+)
+def test_factors_are_thought_of_as_often_as_right_rows_can_bear(factor, explained, rows):
+    """Written out: right rows are drawn, and the model changed as far as they happen to ask for it."""
+    prior = FACTORS[factor]
+    found = bearable_odds(factor, prior, explained, rows)
+    assert prior.least - 1e-9 < found < prior.most + 1e-9
     rng = np.random.default_rng(1)
     predicted = np.sqrt(explained) * rng.normal(size=(20_000, rows))
     errors = np.sqrt(1.0 - explained) * rng.normal(size=(20_000, rows))
@@ -71,12 +68,13 @@ def test_halves_are_thought_of_as_often_as_right_rows_can_bear(explained, rows):
         kernel = -0.5 * (ERROR_ROWS + rows) * np.log1p((errors**2).sum(axis=1) / (ERROR_ROWS * size))
         return kernel - 0.5 * rows * np.log(size)
 
-    ahead = likelihood(errors + 0.5 * predicted, 0.25 * (1 - explained)) - likelihood(errors, 1 - explained)
+    changed = errors + (1.0 - factor) * predicted
+    ahead = likelihood(changed, factor**2 * (1 - explained)) - likelihood(errors, 1 - explained)
     share = found * np.exp(ahead) / (1.0 + found * np.exp(ahead))
-    cost = explained * (0.25 * share**2).mean()
-    assert cost < 1.3 * UNITS_MAY_COST
-    if LEAST_ODDS + 1e-9 < found < MOST_ODDS - 1e-9:
-        assert cost > 0.7 * UNITS_MAY_COST
+    cost = explained * (((1.0 - factor) * share) ** 2).mean()
+    assert cost < 1.3 * prior.may_cost
+    if prior.least + 1e-9 < found < prior.most - 1e-9:
+        assert cost > 0.7 * prior.may_cost
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from comt.agent import Agent, ArrayRows
 from comt.federation import LocalFederation
-from comt.server.scaling import CONSTANT, NORMAL_IQR, agree_on_preparation, center_and_scale
+from comt.server.scaling import CONSTANT, NORMAL_DECILES, NORMAL_IQR, agree_on_preparation, center_and_scale
 
 N = 4000
 
@@ -98,6 +98,24 @@ def test_mostly_one_value(rest):
     center, scale = center_and_scale(federate(values), 1)
     assert center[0] == pytest.approx(0.0, abs=1e-6)
     assert scale[0] == pytest.approx(values[:, 0].std(), rel=1e-5)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("rest", [0.27, 0.3])
+def test_nearly_three_quarters_one_value(rest, sign):
+    """The quartiles differ, but only just; what the other values spread over is told by the deciles."""
+    rng = np.random.default_rng(3)
+    values = sign * np.where(rng.random((N, 2)) < rest, rng.exponential(size=(N, 2)), 0.0)
+    center, scale = center_and_scale(federate(values), 1)
+    low, high = np.quantile(values[:, 0], [0.1, 0.9])
+    assert center[0] == pytest.approx(0.0, abs=1e-3)
+    assert scale[0] == pytest.approx((high - low) / NORMAL_DECILES, rel=0.02)
+
+
+def test_two_values_that_are_about_as_frequent_keep_the_scale_of_their_quartiles():
+    values = (np.random.default_rng(7).random((N, 2)) < 0.4).astype(float)
+    _, scale = center_and_scale(federate(values), 1)
+    assert scale[0] == pytest.approx(1.0 / NORMAL_IQR, rel=0.01)
 
 
 def test_one_agent_times_a_thousand_does_not_ruin_the_scale():

@@ -22,6 +22,7 @@ from comt.queries.choosing import (
     SlotQuery,
     TrustedSums,
     rank_edges,
+    rank_middles,
 )
 from comt.queries.columns import COARSE_BINS, COARSE_SIDE, OCTAVES, Histogram, Spread, coarse_edges
 from comt.queries.issues import ScoresByLabel
@@ -77,4 +78,5 @@ __all__ = [
     "TrustedSums",
     "coarse_edges",
     "rank_edges",
+    "rank_middles",
 ]

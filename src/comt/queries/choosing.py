@@ -28,6 +28,12 @@ def rank_edges() -> Array:
     return 0.05 * np.sinh(np.linspace(-reach, reach, RANK_BINS - 1))
 
 
+def rank_middles() -> Array:
+    """Return a value for every bin of the grid of ranks: its middle, or the only edge that it has."""
+    edges = rank_edges()
+    return np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
+
+
 @dataclass(frozen=True, kw_only=True)
 class SlotQuery(ModelQuery):
     """What questions with slots share: the names of the agents, in the order of the slots."""

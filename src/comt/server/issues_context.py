@@ -12,7 +12,7 @@ from comt.issue_context import IssueContext
 from comt.losses import LossName
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.queries import MomentsByAgent, RankCounts, ResidualScale, rank_edges
+from comt.queries import MomentsByAgent, RankCounts, ResidualScale, rank_middles
 from comt.server.label_models import label_models
 from comt.server.scaling import center_and_scale
 
@@ -79,8 +79,7 @@ def _variance(joint: Array, rows: float, columns: Array) -> Array | None:
     """Return the variance of every column over the trusted rows; their means are read off the histograms."""
     if rows < 2:
         return None
-    edges = rank_edges()
-    middle = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
+    middle = rank_middles()
     mean = columns @ middle / rows
     variance: Array = np.maximum(np.diag(joint)[: len(columns)] - rows * mean**2, 0.0) / (rows - 1.0)
     return variance

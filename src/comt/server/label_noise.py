@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit
 
 from comt.problem import Array
-from comt.queries import rank_edges
+from comt.queries import rank_middles
 
 STEPS = 300
 LEAST, MOST = 1e-4, 1.0 - 1e-4
@@ -43,8 +43,7 @@ def fit_label_noise(counts: Array, trusted: Array, width: int = 0) -> LabelNoise
     That an agent writes most labels the wrong way round is believed if the trusted rows know the model's sign. That all of
     them do is more easily the fault of a model fitted to a few trusted rows: they have to know it in spite of its ``width``.
     """
-    edges = rank_edges()
-    scores = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
+    scores = rank_middles()
     used = (counts.sum(axis=(0, 1)) + trusted.sum(axis=0)) > 0
     counts, trusted, scores = counts[:, :, used], trusted[:, used], scores[used]
     agents = len(counts)

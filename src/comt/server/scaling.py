@@ -3,7 +3,7 @@
 The median and the quartiles come from histograms: first on a public grid that fits any data, then on a uniform grid
 between the quartiles found, refined until the quartiles are known to a fraction of their distance. No agent sends a
 minimum, a maximum or any other single value. Where the quartiles coincide (mostly one value) the standard deviation is
-used; a constant column is switched off.
+used, where they nearly do (two thirds of the rows are one value) the outer deciles; a constant column is switched off.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from comt.federation.base import Federation
 from comt.preparation import Preparation
@@ -19,8 +20,13 @@ from comt.queries import OCTAVES, Histogram, Spread, coarse_edges
 
 #: IQR of a normal distribution in standard deviations
 NORMAL_IQR = 1.349
-QUARTILES = np.array([0.25, 0.5, 0.75])
-BINS = 256
+#: distance of the outer deciles of a normal distribution in standard deviations
+NORMAL_DECILES = 2.563
+QUARTILES, DECILES = np.array([0.25, 0.5, 0.75]), np.array([0.1, 0.5, 0.9])
+#: quartiles closer together than this (in their distance) are one value; if the middle half is then so much narrower than
+#: the deciles say, it is no measure of the other values' spread
+ONE_VALUE, NARROW = 0.02, 0.45
+BINS, MAX_REFINEMENTS = 256, 6
 #: the constant column that carries the intercept; its penalty is λ_w/CONSTANT² (method page, section 3)
 CONSTANT = 10.0
 
@@ -49,9 +55,14 @@ def agree_on_preparation(
 
 def center_and_scale(federation: Federation, n_columns: int) -> tuple[Array, Array]:
     """Return median and IQR/1.349 of every column (scale infinity: the column is constant)."""
-    quartiles = column_quartiles(federation, n_columns)
+    quartiles = column_quantiles(federation, n_columns)
     center, scale = quartiles[:, 1].copy(), (quartiles[:, 2] - quartiles[:, 0]) / NORMAL_IQR
     flat = ~(scale > 0)
+    tied = ~flat & (np.diff(quartiles, axis=1).min(axis=1) <= ONE_VALUE * (quartiles[:, 2] - quartiles[:, 0]))
+    if tied.any():
+        deciles = column_quantiles(federation, n_columns, DECILES, needed=tied)
+        wide = (deciles[:, 2] - deciles[:, 0]) / NORMAL_DECILES
+        scale = np.where(tied & (scale < NARROW * wide), wide, scale)
     if flat.any():
         totals = federation.sum(Spread(center=center))
         mean, rows = totals["first"] / totals["rows"], float(totals["rows"])
@@ -63,36 +74,45 @@ def center_and_scale(federation: Federation, n_columns: int) -> tuple[Array, Arr
     return center, scale
 
 
-def column_quartiles(
-    federation: Federation, n_columns: int, max_refinements: int = 6, ask: Callable[..., Histogram] = Histogram
+def column_quantiles(
+    federation: Federation,
+    n_columns: int,
+    shares: Array = QUARTILES,
+    *,
+    needed: NDArray[np.bool_] | None = None,
+    ask: Callable[..., Histogram] = Histogram,
 ) -> Array:
-    """Return the three quartiles (columns × 3); coinciding ones are exactly equal. ``ask`` makes the question."""
+    """Return three quantiles (columns × 3), the quartiles unless told otherwise; coinciding ones are exactly equal.
+
+    The search goes on until those of the columns that are ``needed`` (all) are known. ``ask`` makes the question.
+    """
     edges = np.broadcast_to(coarse_edges(), (n_columns, len(coarse_edges())))
     counts = federation.sum(ask(n_columns=n_columns))["counts"]
-    first, last = _bins_of(counts, QUARTILES[0]), _bins_of(counts, QUARTILES[2])
+    first, last = _bins_of(counts, shares[0]), _bins_of(counts, shares[2])
     column = np.arange(n_columns)
     limit = 2.0 ** (OCTAVES + 1)
     low, high = np.clip(edges[column, first], -limit, limit), np.clip(edges[column, last + 1], -limit, limit)
-    quartiles = np.empty((n_columns, 3))
-    for _ in range(max_refinements):
+    quantiles = np.empty((n_columns, 3))
+    unneeded = False if needed is None else ~needed
+    for _ in range(MAX_REFINEMENTS):
         counts = federation.sum(ask(n_columns=n_columns, low=low, high=high, bins=BINS))["counts"]
         width = (high - low) / BINS
         starts = low[:, None] + width[:, None] * (np.arange(BINS + 2) - 1)
-        for index, share in enumerate(QUARTILES):
-            quartiles[:, index] = _interpolated(counts, starts, width, share)
-        distance = quartiles[:, 2] - quartiles[:, 0]
-        value = np.abs(quartiles[:, 1])
-        resolved = (width <= 0.01 * distance) | (width <= 1e-11 * value) | (width == 0)
+        for index, share in enumerate(shares):
+            quantiles[:, index] = _interpolated(counts, starts, width, share)
+        distance = quantiles[:, 2] - quantiles[:, 0]
+        value = np.abs(quantiles[:, 1])
+        resolved = (width <= 0.01 * distance) | (width <= 1e-11 * value) | (width == 0) | unneeded
         if resolved.all():
             break
-        # narrow the unresolved columns to the bins that hold the outer quartiles
-        below = starts[column, np.clip(_bins_of(counts, QUARTILES[0]), 1, BINS)]
-        above = starts[column, np.clip(_bins_of(counts, QUARTILES[2]), 1, BINS)] + width
+        # narrow the unresolved columns to the bins that hold the outer quantiles
+        below = starts[column, np.clip(_bins_of(counts, shares[0]), 1, BINS)]
+        above = starts[column, np.clip(_bins_of(counts, shares[2]), 1, BINS)] + width
         low, high = np.where(resolved, low, below), np.where(resolved, high, above)
-    # quartiles inside one bin that cannot be split further are one value
-    tied = (quartiles[:, 2] - quartiles[:, 0]) <= 2.0 * np.maximum(width, 1e-12 * value)
-    quartiles[tied] = quartiles[tied, 1:2]
-    return quartiles
+    # quantiles inside one bin that cannot be split further are one value
+    tied = (quantiles[:, 2] - quantiles[:, 0]) <= 2.0 * np.maximum(width, 1e-12 * value)
+    quantiles[tied] = quantiles[tied, 1:2]
+    return quantiles
 
 
 def _bins_of(counts: Array, share: float) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:

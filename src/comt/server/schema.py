@@ -14,7 +14,7 @@ from comt.declaration import Declaration, Declare, DeclaredColumn, MissingCells,
 from comt.errors import InputError
 from comt.federation.base import TableFederation
 from comt.schema import Column, Level, Schema, as_text
-from comt.server.scaling import column_quartiles
+from comt.server.scaling import column_quantiles
 
 
 def agree_on_schema(
@@ -55,7 +55,7 @@ def agree_on_schema(
     gaps = tuple(name for name, kind, _ in columns if kind == "number" and missing[name])
     medians = dict.fromkeys(gaps, 0.0)
     if gaps:
-        quartiles = column_quartiles(federation, len(gaps), ask=partial(PresentHistogram, columns=gaps))
+        quartiles = column_quantiles(federation, len(gaps), ask=partial(PresentHistogram, columns=gaps))
         medians = {name: float(median) for name, median in zip(gaps, quartiles[:, 1], strict=True)}
     agreed = []
     for name, kind, told_columns in columns:

@@ -13,14 +13,19 @@ from comt.preparation import Preparation
 from comt.queries import EVERYBODY, MomentsByAgent, Totals
 from comt.server.ask import sum_if_allowed
 from comt.server.auto.agents import ask_moments
-from comt.server.auto.rescaling import rescaled
+from comt.server.auto.rescaling import by_trusted_targets, lie_within, rescaled
 
 
 def ask_for_choice(federation: Federation, preparation: Preparation, n_folds: int) -> tuple[Preparation, Totals]:
-    """Return the preparation (rescaled if trusted rows ask for it) and the moments; one exchange up to four."""
+    """Return the preparation (rescaled if trusted rows ask for it) and the moments; one exchange up to five."""
     together = federation.agents == (EVERYBODY,)
     folds, whole = (1, False) if together else (n_folds, True)
     moments = ask_moments(federation, preparation, n_folds=folds, whole=whole)
+    narrower = by_trusted_targets(preparation, moments)
+    if narrower is not None:
+        found = ask_moments(federation, narrower, n_folds=folds, whole=whole)
+        if lie_within(narrower, found):
+            preparation, moments = narrower, found
     better = rescaled(preparation, moments)
     if better is not None:
         preparation = better

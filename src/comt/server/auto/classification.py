@@ -2,7 +2,8 @@
 
 Every model of the buggy rows, with either sign, is a hypothesis about the trusted rows: they follow its score, up to a
 slope, an intercept and, perhaps, a correction δ. No correction is buggy-only training, a negative slope says that labels
-are reversed, no model at all is trusted-only training, and a correction in between is the paper's pull.
+are reversed, no model at all is trusted-only training, and a correction in between is the paper's pull. That
+vague labels are right as they are is a hypothesis of its own (:mod:`comt.server.auto.vague_labels`).
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from comt.server.auto.agents import moments_of
 from comt.server.auto.asking import ask_about_labels
 from comt.server.auto.capped import mislead
 from comt.server.auto.choice import Choice, Line, largest_first
-from comt.server.auto.labels import BuggyLabels, LabelFit, reliability
+from comt.server.auto.labels import BuggyLabels, LabelFit, reliability, score_size
 from comt.server.auto.laplace import Hypothesis, weigh
 from comt.server.auto.moments import total
 from comt.server.auto.signs import Signs, compare_agents
+from comt.server.auto.vague_labels import as_they_are, behind_flips, flip_rate, odds_as_they_are
 
 #: rows on which models are searched
 SAMPLE = 20_000
@@ -77,10 +79,10 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     if preparation.constant:
         balance = float(everyone.cross[-1]) / (rows * preparation.constant)
         positive = float(np.clip(0.5 + 0.5 * balance, 1e-6, 1.0 - 1e-6))
-    models, signs, rates = _models(
-        labels, together, own, spread, federation.agents, _reversed_prior(together, rows, positive)
+    models, signs, rates, right = _models(
+        labels, together, own, spread, federation.agents, _reversed_prior(together, rows, positive), positive
     )
-    hypotheses, thetas, log_weights = _weighed(federation, preparation, models, spread)
+    hypotheses, thetas, log_weights = _weighed(federation, preparation, models, right, spread)
     weights = np.exp(log_weights - logsumexp(log_weights))
     leading = models[1 if signs.reversed.any() else 0].theta
     return Choice(
@@ -112,8 +114,9 @@ def _models(
     spread: Array,
     names: tuple[str, ...],
     all_reversed: float,
-) -> tuple[list[_Model], Signs, Array]:
-    """Return the models of the buggy rows, which agents look reversed, and the flip rates found."""
+    positive: float,
+) -> tuple[list[_Model], Signs, Array, float]:
+    """Return models of the buggy rows, which agents look reversed, flip rates, and the odds that labels are right."""
     signs = compare_agents(own, spread)
     some_reversed = max(all_reversed, signs.larger_wrong)
     models = [
@@ -126,13 +129,14 @@ def _models(
         told = ", ".join(name for name, turn in zip(names, signs.reversed, strict=True) if turn)
         name = f"unverified rows, labels of {told} reversed"
         models.append(_Model(name, turned.theta, turned.covariance, turned.reliability(spread), 1.0, some_reversed))
+    sure, size = models[-1], score_size(together.theta, spread)
     start = np.where(signs.reversed[:, None], 0.8, 0.2) * np.ones((1, 2))
-    theta, rates = labels.with_flip_rates(models[-1].theta, start)
+    steep = behind_flips(together.theta, size, positive, labels.preparation.constant)
+    flipped = labels.with_flip_rates(sure.theta, start, steep, flip_rate(size))
     # its direction is about as sure as that of the fit it started from, whatever its length has become
-    sure = models[-1]
-    longer = float(theta @ theta) / max(float(sure.theta @ sure.theta), 1e-12)
+    longer = float(flipped.theta @ flipped.theta) / max(float(sure.theta @ sure.theta), 1e-12)
     name = "unverified rows with flip rates per agent"
-    models.append(_Model(name, theta, longer * sure.covariance, sure.reliability, 0.25, some_reversed))
+    models.append(_Model(name, flipped.theta, longer * sure.covariance, sure.reliability, 0.25, some_reversed))
     models += [rule for model in models[-2:] for rule in _but_for_one_column(model, spread)]
     if len(own) > 1:
         models += [
@@ -146,7 +150,9 @@ def _models(
             )
             for name, fit, turn in zip(names, own, signs.reversed, strict=True)
         ]
-    return models, signs, rates
+    # labels of agents that contradict each other are not all right
+    flips_explain = np.inf if signs.reversed.any() else (together.value - flipped.value_of_common) / labels.thin
+    return models, signs, flipped.rates, odds_as_they_are(size, together.reliability(spread), flips_explain)
 
 
 def _but_for_one_column(model: _Model, spread: Array) -> list[_Model]:
@@ -176,7 +182,7 @@ def _but_for_one_column(model: _Model, spread: Array) -> list[_Model]:
 
 
 def _weighed(
-    federation: Federation, preparation: Preparation, models: list[_Model], spread: Array
+    federation: Federation, preparation: Preparation, models: list[_Model], right: float, spread: Array
 ) -> tuple[list[Hypothesis], Array, Array]:
     """Weigh every model without a correction; then the best ones, and none at all, with corrections of all sizes."""
     d, width = len(spread), preparation.width
@@ -187,7 +193,7 @@ def _weighed(
         intercept[-1] = INTERCEPT_SD / preparation.constant
     hypotheses = []
     for model in models:
-        size = np.sqrt(max(float(model.theta[:d] @ spread @ model.theta[:d]), 1e-12))
+        size = score_size(model.theta, spread)
         unit = model.theta / size
         # errors blur: right labels follow a right model at least as clearly as unverified labels follow it
         slope = max(SLOPE, size)
@@ -208,7 +214,8 @@ def _weighed(
             for mean, share in ((expected, 1.0 - ONE_SIDED), (balanced, ONE_SIDED)):
                 log_prior = float(np.log(0.5 * model.prior * probability * share))
                 hypotheses.append(Hypothesis(name, sign * mean, known, log_prior))
-    thetas, log_weights = weigh(federation, preparation, hypotheses, features)
+    by_themselves = as_they_are(models[0].theta, models[0].covariance, right, intercept)
+    thetas, log_weights = weigh(federation, preparation, [*hypotheses, *by_themselves], features)
     none = max(NO_USE, 0.5 * (1.0 - max(model.reliability for model in models)))
     nothing = Hypothesis("trusted rows alone", np.zeros(width), intercept, float(np.log(none)))
     free = np.eye(width)[:, :d] / np.sqrt(max(1.0, float(np.trace(spread)) / 10.0))
@@ -219,11 +226,16 @@ def _weighed(
             np.hstack([base.spread, free / np.sqrt(pull)]),
             base.log_prior - float(np.log(len(PULLS))),
         )
-        for base in (*(hypotheses[i] for i in np.argsort(-log_weights)[:CORRECTED]), nothing)
+        # labels that are right need no correction
+        for base in (*(hypotheses[i] for i in np.argsort(-log_weights[: len(hypotheses)])[:CORRECTED]), nothing)
         for pull in PULLS
     ]
     more_thetas, more_weights = weigh(federation, preparation, corrected, features)
-    return hypotheses + corrected, np.vstack([thetas, more_thetas]), np.append(log_weights, more_weights)
+    return (
+        [*hypotheses, *by_themselves, *corrected],
+        np.vstack([thetas, more_thetas]),
+        np.append(log_weights, more_weights),
+    )
 
 
 def _agent_weights(thetas: Array, weights: Array, leading: Array, spread: Array, signs: Signs) -> Array:

@@ -23,6 +23,11 @@ FAR_LESS = 0.05
 ONE_VALUE = 1e-10
 
 
+def largest_variance(found: float, rows: float) -> float:
+    """Return the variance that so many rows whose targets vary by ``found`` (as a mean square) seldom come from."""
+    return found * rows / float(chi2.ppf(SELDOM, rows - 1.0))
+
+
 @dataclass(frozen=True)
 class Evidence:
     """Moments of the believed rows and of the trusted ones, fold by fold, with what follows from them."""
@@ -54,7 +59,7 @@ class Evidence:
         expected = float(np.median([variance, 1.0, self.variance]))
         if free < 1.0 or variance < ONE_VALUE * expected:
             return expected
-        most = variance * self.trusted.rows / float(chi2.ppf(SELDOM, free))
+        most = largest_variance(variance, self.trusted.rows)
         return most if most < FAR_LESS * expected else expected
 
     @cached_property

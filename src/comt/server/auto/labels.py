@@ -38,6 +38,23 @@ class LabelFit:
         return reliability(self.theta, self.covariance, spread)
 
 
+@dataclass(frozen=True)
+class FlipRates:
+    """A logistic model of labels that are flipped at random."""
+
+    theta: Array
+    #: per agent: how often a right label is flipped that is +1, that is −1
+    rates: Array  # (K, 2)
+    #: Σ log loss of the labels if one rate that was given is everybody's
+    value_of_common: float
+
+
+def score_size(theta: Array, spread: Array) -> float:
+    """Return the standard deviation of the score x·θ for features of covariance ``spread``."""
+    d = len(spread)
+    return float(np.sqrt(max(float(theta[:d] @ spread @ theta[:d]), 1e-12)))
+
+
 def reliability(theta: Array, covariance: Array, spread: Array) -> float:
     """ρ²: the share of the score's variance (features of covariance ``spread``) that is not uncertainty of θ."""
     d = len(spread)
@@ -50,7 +67,8 @@ class BuggyLabels:
 
     def __init__(self, federation: Federation, preparation: Preparation, thin: int, *, whole: bool = False) -> None:
         self.preparation = preparation
-        self._federation, self._thin, self._whole = federation, thin, whole
+        self.thin = thin
+        self._federation, self._whole = federation, whole
 
     def sums(self, theta: Array, weights: Array, flips: Array | None = None) -> dict[str, Array]:
         """Return the sums at B models; one exchange."""
@@ -63,10 +81,10 @@ class BuggyLabels:
                 weights=weights,
                 flips=flips,
                 whole=self._whole,
-                thin=self._thin,
+                thin=self.thin,
             )
         )
-        return {name: array * self._thin for name, array in totals.items()}
+        return {name: array * self.thin for name, array in totals.items()}
 
     def fits(self, weights: Array) -> list[LabelFit]:
         """Fit the labels of agents weighted by each row of ``weights`` (G, K); the evidence chooses each penalty."""
@@ -85,17 +103,21 @@ class BuggyLabels:
             for i in best
         ]
 
-    def with_flip_rates(self, start: Array, rates: Array) -> tuple[Array, Array]:
-        """Return θ and two flip rates per agent (K, 2), by expectation–maximisation with a Newton step per exchange."""
-        theta, prior = start, self._precisions(np.ones(1))[0]
+    def with_flip_rates(self, start: Array, rates: Array, steep: Array, common: float) -> FlipRates:
+        """Fit two flip rates per agent, from ``rates`` (K, 2) on; beside it, a model with one rate that is given.
+
+        Expectation–maximisation with a Newton step per exchange, from ``start`` and (a ``common`` rate) from ``steep``.
+        """
+        prior = self._precisions(np.ones(1))[0]
+        theta, flips = np.stack([start, steep]), np.stack([rates, np.full_like(rates, common)])
         for _ in range(FLIP_ROUNDS):
-            totals = self.sums(theta[None], np.ones((1, len(rates))), rates[None])
-            hessian = totals["bend"][0] + np.diag(prior)
-            theta = theta - np.linalg.solve(hessian, totals["slope"][0] + prior * theta)
+            totals = self.sums(theta, np.ones(flips.shape[:2]), flips)
+            hessian = totals["bend"] + np.diag(prior)
+            theta = theta - np.linalg.solve(hessian, (totals["slope"] + prior * theta)[..., None])[..., 0]
             right = totals["right"][0]
             flipped = right[:, [1, 3]] + IMAGINED_FLIPS
-            rates = np.clip(flipped / (right[:, [0, 2]] + IMAGINED_ROWS), 0.005, 0.995)
-        return theta, rates
+            flips[0] = np.clip(flipped / (right[:, [0, 2]] + IMAGINED_ROWS), 0.005, 0.995)
+        return FlipRates(theta[0], flips[0], float(totals["value"][1]))
 
     def _precisions(self, penalties: Array) -> Array:
         """Return prior precisions (B, p); the intercept's is no matter of choice."""

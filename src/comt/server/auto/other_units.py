@@ -14,19 +14,29 @@ from comt.server.auto.choice import Line
 from comt.server.auto.correction import PRIOR_ROWS, correct
 from comt.server.auto.evidence import Evidence
 
-#: a plain fit is two or three times too large as soon as part of the targets are far too large, which happens often: the
-#: odds of these factors are as large as right rows can bear, between these
-OFTEN, LEAST_ODDS, MOST_ODDS = (1 / 3, 0.5), 0.01, 0.03
-#: what all targets may have to be multiplied by, with the (least) prior odds of it
-FACTORS = (
-    {-1.0: 0.04}
-    | dict.fromkeys((0.001, 0.01, 0.1, 0.2, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0), 0.005)
-    | dict.fromkeys(OFTEN, LEAST_ODDS)
-)
-#: share of the target's variance that one of them may cost where nothing is wrong
-MAY_COST = 0.0005
-#: sets of trusted rows drawn to find that out, and odds tried
-DRAWS, TRIED = 20_000, np.geomspace(LEAST_ODDS, MOST_ODDS, 9)
+
+@dataclass(frozen=True)
+class Bearable:
+    """Prior odds as large as right rows can bear, between two limits."""
+
+    least: float
+    most: float
+    #: share of the target's variance that they may cost where nothing is wrong
+    may_cost: float
+
+
+#: a plain fit is two or three times too large as soon as part of the targets are far too large, which happens often
+TOO_LARGE = Bearable(0.01, 0.03, may_cost=0.0005)
+#: few rows that follow the features vaguely look negated by chance
+NEGATED = Bearable(0.005, 0.04, may_cost=0.002)
+#: what all targets may have to be multiplied by, with the prior odds of it
+FACTORS: dict[float, float | Bearable] = {
+    -1.0: NEGATED,
+    **dict.fromkeys((0.001, 0.01, 0.1, 0.2, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0), 0.005),
+    **dict.fromkeys((1 / 3, 0.5), TOO_LARGE),
+}
+#: sets of trusted rows drawn to find out what odds cost, and how many odds are tried
+DRAWS, TRIED = 20_000, 9
 #: degrees of freedom of the error size that unverified rows tell
 ERROR_ROWS = 30.0
 
@@ -58,11 +68,14 @@ def other_units(evidence: Evidence, averaged_error: float, loudest: float) -> Ot
     errors = evidence.trusted.squared_errors(models)
     usual = evidence.usual_error * np.minimum(1.0, factors**2)
     likelihood = _log_likelihood(errors, usual, rows)
-    odds = [bearable_odds(f, evidence.explained, rows) if f in OFTEN else odds for f, odds in FACTORS.items()]
+    odds = [
+        bearable_odds(factor, prior, evidence.explained, rows) if isinstance(prior, Bearable) else prior
+        for factor, prior in FACTORS.items()
+    ]
     log_odds = np.minimum(likelihood[1:] - likelihood[0], loudest) + np.log(np.array(odds))
     # one factor for all is too simple where the averaged model predicts trusted rows better than any factor does
     best = int(np.argmin(errors[1:])) + 1
-    doubt = PRIOR_ROWS * min(float(usual[best]), averaged_error / rows)
+    doubt = PRIOR_ROWS * min(float(usual[best]), averaged_error / rows) + 1e-300
     log_odds += 0.5 * rows * min(0.0, np.log((averaged_error + doubt) / (float(errors[best]) + doubt)))
     names = tuple(f"unverified rows, all targets {_told(factor)}" for factor in FACTORS)
     centres = [Centre(name, "", model) for name, model in zip(names, models[1:], strict=True)]
@@ -79,8 +92,8 @@ def _log_likelihood(errors: Array, usual: Array | float, rows: float) -> Array:
     return likelihood
 
 
-def bearable_odds(factor: float, explained: float, rows: float) -> float:
-    """Return the odds of a factor below one that cost MAY_COST of R² on the average if targets are right after all.
+def bearable_odds(factor: float, bearable: Bearable, explained: float, rows: float) -> float:
+    """Return the odds of a factor below one that cost as much R² as they may on the average if targets are right after all.
 
     Then predictions and errors are normal, about, with variances ``explained`` and 1 − ``explained``; what chance makes of
     them in a set of trusted rows is drawn.
@@ -92,11 +105,12 @@ def bearable_odds(factor: float, explained: float, rows: float) -> float:
     errors = along**2 / predicted + (1.0 - explained) * rng.chisquare(max(rows - 1.0, 1e-9), DRAWS)
     scaled = errors + 2.0 * (1.0 - factor) * along + (1.0 - factor) ** 2 * predicted
     usual = 1.0 - explained
-    ahead = _log_likelihood(scaled, usual * factor**2, rows) - _log_likelihood(errors, usual, rows)
+    ahead = _log_likelihood(scaled, usual * min(1.0, factor**2), rows) - _log_likelihood(errors, usual, rows)
     # a share w of the model shrinks it by w(1 − factor)
-    shares = expit(ahead + np.log(TRIED)[:, None])
+    tried = np.log(np.geomspace(bearable.least, bearable.most, TRIED))
+    shares = expit(ahead + tried[:, None])
     cost = explained * (1.0 - factor) ** 2 * (shares**2).mean(axis=1)
-    return float(np.exp(np.interp(np.log(MAY_COST), np.log(np.maximum(cost, 1e-300)), np.log(TRIED))))
+    return float(np.exp(np.interp(np.log(bearable.may_cost), np.log(np.maximum(cost, 1e-300)), tried)))
 
 
 def _told(factor: float) -> str:

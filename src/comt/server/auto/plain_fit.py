@@ -60,5 +60,6 @@ def plain_log_odds(
 def _explains_as_much(evidence: Evidence, averaged: Array) -> float:
     """Return how much of what the plain fit explains of the believed rows the averaged model explains, too."""
     # a model explains rows whose targets are all negated as well as its mirror image does
-    instead = max(evidence.explained_by(sign * averaged) for sign in (1.0, -1.0))
+    mirrored = evidence.preparation.multiplied(averaged, -1.0)
+    instead = max(evidence.explained_by(averaged), evidence.explained_by(mirrored))
     return min(1.0, instead / max(evidence.explained, 1e-12))

@@ -10,9 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from comt.preparation import KNEE, Preparation
+from comt.preparation import KNEE, TARGET_LIMIT, Preparation
 from comt.problem import Array
-from comt.queries import Totals, rank_edges
+from comt.queries import Totals, rank_middles
+from comt.server.auto.agents import moments_of
+from comt.server.auto.centres import target_mean
+from comt.server.auto.evidence import largest_variance
+from comt.server.auto.moments import total
 from comt.server.auto.trimming import quantiles
 from comt.server.scaling import NORMAL_IQR
 
@@ -22,6 +26,12 @@ FROM_ROWS = 50
 SURE = 4.0
 #: ratio of spreads below which a change is not worth an exchange
 RATIO = 1.25
+#: right targets spread so many times less than all targets do: nothing is left of them in the latters' scale
+NARROWER = 1e-3
+#: relative variance that rounding leaves of targets that are one value
+ROUNDING = 2e-15
+#: share of unverified targets that must be worth believing in a scale by trusted ones
+ENOUGH = 0.1
 
 
 def rescaled(preparation: Preparation, answer: Totals) -> Preparation | None:
@@ -54,9 +64,35 @@ def rescaled(preparation: Preparation, answer: Totals) -> Preparation | None:
     )
 
 
+def by_trusted_targets(preparation: Preparation, answer: Totals) -> Preparation | None:
+    """Return a preparation by mean and spread of the trusted targets, where all targets spread over a thousand times as wide.
+
+    Wrong targets far away (a sign or a digit too many in 1,000,000 ± 1) would otherwise leave no difference between right
+    ones. A preparation is worth keeping only if some unverified targets :func:`lie_within` its reach.
+    """
+    trusted = total(moments_of(answer["trusted"], answer["trusted_rows"]))
+    if trusted.rows < 2 or not preparation.constant:
+        return None
+    mean = target_mean(preparation, trusted)
+    variance = trusted.target_sq / trusted.rows - mean**2
+    if variance <= ROUNDING * mean**2 or largest_variance(variance, trusted.rows) > NARROWER**2:
+        return None
+    return replace(
+        preparation,
+        target_center=preparation.target_center + mean * preparation.target_scale,
+        target_scale=float(np.sqrt(variance * trusted.rows / (trusted.rows - 1.0))) * preparation.target_scale,
+    )
+
+
+def lie_within(preparation: Preparation, answer: Totals) -> bool:
+    """Tell whether unverified targets are there that are not cut off at the limit of what is believed."""
+    targets = answer["columns"].sum(axis=0)[len(preparation.center)]
+    beyond = np.abs(rank_middles()) > 0.9 * TARGET_LIMIT
+    return float(targets[~beyond].sum()) > ENOUGH * float(targets.sum())
+
+
 def _share_between(counts: Array, low: Array, high: Array) -> Array:
-    edges = rank_edges()
-    middles = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
+    middles = rank_middles()
     inside = (middles >= low[:, None]) & (middles <= high[:, None])
     share: Array = (counts * inside).sum(axis=1) / np.maximum(counts.sum(axis=1), 1e-12)
     return share
