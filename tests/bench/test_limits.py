@@ -73,10 +73,42 @@ def test_the_page_says_what_lies_below_the_limit(tmp_path):
 
 def test_the_cells_have_labels_and_few_trusted_rows():
     found = limits.cells()
-    assert {cell["trusted"] for cell in found if cell["experiment"] != "unseen"} == {limits.TRUSTED}
+    suites = [cell for cell in found if cell["experiment"] in ("robustness", "choice")]
+    assert {cell["trusted"] for cell in suites} == {limits.TRUSTED}
     again = [(cell["data"], cell["corruption"], cell["trusted"]) for cell in found if cell["experiment"] == "unseen"]
     assert sorted(again) == sorted(limits.LOST_WITH_TEN_SEEDS)
-    assert {cell["data"] for cell in found} <= robustness.CLASSIFIED
+    assert {cell["data"] for cell in found if cell["experiment"] != "vague"} <= robustness.CLASSIFIED
+
+
+def test_vague_cells_are_what_their_names_say():
+    cells = [cell for cell in limits.cells() if cell["experiment"] == "vague"]
+    assert len(cells) == len(robustness.VAGUE) * len(robustness.VAGUE_WRONG) * len(robustness.VAGUE_TRUSTED)
+    for cell in cells[:: len(robustness.VAGUE_TRUSTED)]:
+        data = robustness.draw(cell)
+        assert data.task == ("classification" if cell["data"] in robustness.CLASSIFIED else "regression")
+        assert sum(len(agent.trusted_targets) for agent in data.agents) == cell["trusted"]
+        rows, targets = (
+            np.concatenate([getattr(agent, part) for agent in data.agents]) for part in ("features", "targets")
+        )
+        along = data.test_features @ np.linalg.lstsq(rows, targets, rcond=None)[0]
+        agrees = np.corrcoef(along, data.test_targets)[0, 1]
+        assert (agrees > 0.1) if cell["corruption"] == "clean" else (agrees < -0.1)
+
+
+def test_the_page_leaves_cells_without_a_limit_open(tmp_path):
+    cell = {"experiment": "vague", "protocol": "fair", "data": "targets of R² 0.1", "corruption": "clean"}
+    lines = [
+        {**cell, "noise": 0.0, "trusted": 5, "method": name, "seed": seed, "score": 0.1, "version": "0"}
+        for name in ("CoMT (auto)", "TI-only", "Buggy-only")
+        for seed in range(2)
+    ]
+    with_limit = [{**line, "experiment": "choice", "data": "classification", "score": 0.7} for line in lines]
+    pd.DataFrame(lines + with_limit).to_csv(tmp_path / "few.csv", index=False)
+    limit = {"experiment": "choice", "data": "classification", "corruption": "clean", "noise": 0.0, "trusted": 5}
+    pd.DataFrame([{**limit, "limit": 0.7, "unknown": 0.69}]).to_csv(tmp_path / "few_limits.csv", index=False)
+    text = render_few(tmp_path)
+    assert "|  |  | 0.100 | 0.100 | vague |" in text
+    assert "(worst +0.010)" in text
 
 
 def test_cells_that_few_seeds_called_lost_get_more_of_them():

@@ -41,7 +41,7 @@ MAY_LOSE, MAY_LOSE_ON_CLEAN = 0.01, 0.005
 
 
 def cells() -> list[Line]:
-    """List the cells with labels and five trusted rows of ``robustness`` and ``choice``, and lost ones of ``unseen``."""
+    """List cells with labels and five rows of ``robustness`` and ``choice``, lost ones of ``unseen``, and the vague ones."""
     found = [
         job
         for experiment in ("robustness", "choice")
@@ -49,11 +49,12 @@ def cells() -> list[Line]:
         # boosted updates act on methods that are not among these
         if job["trusted"] == TRUSTED and job["data"] in robustness.CLASSIFIED and job["corruption"] != "boosted_update"
     ]
-    return found + [
+    lost = [
         job
         for job in robustness.jobs("unseen", 1, robustness.CHOICE_METHODS)
         if (job["data"], job["corruption"], job["trusted"]) in LOST_WITH_TEN_SEEDS
     ]
+    return found + lost + robustness.jobs("vague", 1, robustness.CHOICE_METHODS)
 
 
 def jobs(seeds: int) -> list[Line]:
@@ -79,11 +80,11 @@ def run(folder: Path, seeds: int, processes: int) -> None:
 
 
 def limits(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the limit of every cell."""
+    """Return the limit of every cell with labels."""
     scores = results.pivot_table(index=[*CELL, "seed"], columns="method", values="score", sort=False)
     means = scores.groupby(level=CELL, sort=False).mean()
     found = []
-    for cell in track(cells(), "limits"):
+    for cell in track([cell for cell in cells() if cell["data"] in robustness.CLASSIFIED], "limits"):
         mean = means.loc[tuple(cell[key] for key in CELL)]
         worlds = [_Worlds(cell, seed) for seed in range(DATA_SETS)]
         trusted, buggy = float(mean["TI-only"]), float(mean["Buggy-only"])

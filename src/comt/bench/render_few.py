@@ -20,7 +20,9 @@ def render_few(folder: Path) -> str | None:
     if not (folder / "few.csv").exists() or not (folder / "few_limits.csv").exists():
         return None
     results, found = pd.read_csv(folder / "few.csv"), pd.read_csv(folder / "few_limits.csv")
+    # limits are those of labels
     limits = {_name(line): np.array([line["limit"], line["unknown"]]) for line in found.to_dict("records")}
+    none = np.full(2, np.nan)
     scores = results.pivot_table(index=[*CELL, "seed"], columns="method", values="score", sort=False).dropna()
     lines, lost, above = [], 0, []
     for _, seeds in scores.groupby(level=CELL, sort=False):
@@ -30,9 +32,10 @@ def render_few(folder: Path) -> str | None:
         away = seeds[Automatic.name] - seeds[better]
         unsure = float(away.std(ddof=1)) / np.sqrt(len(away))
         lost += away.mean() < -MAY_LOSE
-        above.append(float(mean[Automatic.name]) - limits[cell])
+        limit = limits.get(cell, none)
+        above.append(float(mean[Automatic.name]) - limit)
         told = f"**{away.mean():+.3f}**" if away.mean() < -MAY_LOSE else f"{away.mean():+.3f}"
-        numbers = [f"{number:.3f}" for number in (*limits[cell], *(mean[name] for name in SIMPLE))]
+        numbers = [_told(number) for number in (*limit, *(mean[name] for name in SIMPLE))]
         # a difference and its error stay on one line
         lines.append(
             [
@@ -45,13 +48,17 @@ def render_few(folder: Path) -> str | None:
         )
     header = ["data", "corruption", "rows", "CoMT (auto)", "to the better one", "limit, models known"]
     header += ["limit, right model unknown", *SIMPLE, "cells of"]
-    (known, unknown), worst = (np.array(above) < -MAY_LOSE).sum(axis=0), np.min(above, axis=0)
+    (known, unknown), worst = (np.array(above) < -MAY_LOSE).sum(axis=0), np.nanmin(above, axis=0)
     counted = (
         f"Of {len(lines)} cells automatic choice loses {lost} by more than {MAY_LOSE} to the better simple choice; "
         f"{unknown} lie more than {MAY_LOSE} below what choosing can reach without knowing the right model "
         f"(worst {worst[1]:+.3f}), {known} below what it could if it knew both models (worst {worst[0]:+.3f}).\n"
     )
     return "\n".join([origin(results), counted, markdown(header, lines)])
+
+
+def _told(number: float) -> str:
+    return "" if np.isnan(number) else f"{number:.3f}"
 
 
 def _name(line: dict[Hashable, Any]) -> tuple[str, str, str, str]:

@@ -1,4 +1,4 @@
-"""``comt bench robustness``, ``real``, ``choice``, ``unseen``: methods × corruptions × trusted rows, all tuned alike.
+"""``comt bench robustness``, ``real``, ``choice``, ``unseen``, ``few``: methods × corruptions × trusted rows, all tuned alike.
 
 The clean-data oracle (plain federated training on the rows without their errors) is the ceiling. Synthetic targets have
 irreducible noise (oracle R² about .92, AUC about .87), so that no cell is trivial.
@@ -19,6 +19,7 @@ from comt.bench import unseen
 from comt.bench.methods import Candidate, fair_candidates, local_federation
 from comt.bench.store import Line, Store, run_jobs, score_methods
 from comt.datasets import CORRUPTIONS, federate, load_cpusmall, load_heart_disease, load_ijcnn1, noisy_federation
+from comt.datasets.corruptions import Clean, WrongAgents
 from comt.datasets.federated import FederatedData
 from comt.datasets.table import Table
 from comt.server.scaling import agree_on_preparation
@@ -78,8 +79,19 @@ CHOICE = (
 )
 CHOICE_TRUSTED = (5, 20, 100, 400)
 CHOICE_METHODS = ("CoMT (auto)", "TI-only", "Buggy-only")
+#: an uncertain matter: nothing is wrong, or everything, with rows whose true model has a low score
+VAGUE: dict[str, tuple[Task, float]] = {
+    **{f"labels of AUC {auc}": ("classification", auc) for auc in (0.6, 0.65, 0.7)},
+    **{f"targets of R² {r2}": ("regression", r2) for r2 in (0.1, 0.2, 0.3)},
+}
+VAGUE_WRONG = {"clean": Clean(), "all agents wrong": WrongAgents(agents=5)}
+VAGUE_TRUSTED = (5, 20)
 #: data sets with labels; the others have numbers
-CLASSIFIED = frozenset({"classification", "IJCNN", "heart disease"} | unseen.LABELLED)
+CLASSIFIED = frozenset(
+    {"classification", "IJCNN", "heart disease"}
+    | unseen.LABELLED
+    | {name for name, (task, _) in VAGUE.items() if task == "classification"}
+)
 #: AUC of the true model in the cells of choice, as in the suites it was designed on
 CHOICE_AUC = 0.911
 
@@ -140,6 +152,12 @@ def draw(job: Line, *, standardised: bool = True) -> FederatedData:
             oracle=CHOICE_AUC if job["data"] == "classification" else None,
             seed=seed,
         )
+    if job["experiment"] == "vague":
+        kind, oracle = VAGUE[job["data"]]
+        wrong_with_it = VAGUE_WRONG[job["corruption"]]
+        return noisy_federation(
+            kind, corruption=wrong_with_it, n_rows=N_ROWS, n_trusted=trusted, n_test=N_TEST, oracle=oracle, seed=seed
+        )
     if job["experiment"] == "robustness":
         task: Task = job["data"]
         wrong: str = job["corruption"]
@@ -195,6 +213,8 @@ def jobs(experiment: str, seeds: int, names: tuple[str, ...]) -> list[Line]:
         cells = [(*cell, m) for cell in CHOICE for m in CHOICE_TRUSTED]
     elif experiment == "unseen":
         cells = list(unseen.CELLS)
+    elif experiment == "vague":
+        cells = [(data, wrong, 0.0, m) for data in VAGUE for wrong in VAGUE_WRONG for m in VAGUE_TRUSTED]
     else:
         cells = list(REAL)
     return [

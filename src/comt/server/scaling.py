@@ -55,12 +55,13 @@ def agree_on_preparation(
 
 def center_and_scale(federation: Federation, n_columns: int) -> tuple[Array, Array]:
     """Return median and IQR/1.349 of every column (scale infinity: the column is constant)."""
-    quartiles = column_quantiles(federation, n_columns)
+    coarse = federation.sum(Histogram(n_columns=n_columns))["counts"]
+    quartiles = column_quantiles(federation, coarse)
     center, scale = quartiles[:, 1].copy(), (quartiles[:, 2] - quartiles[:, 0]) / NORMAL_IQR
     flat = ~(scale > 0)
     tied = ~flat & (np.diff(quartiles, axis=1).min(axis=1) <= ONE_VALUE * (quartiles[:, 2] - quartiles[:, 0]))
     if tied.any():
-        deciles = column_quantiles(federation, n_columns, DECILES, needed=tied)
+        deciles = column_quantiles(federation, coarse, DECILES, needed=tied)
         wide = (deciles[:, 2] - deciles[:, 0]) / NORMAL_DECILES
         scale = np.where(tied & (scale < NARROW * wide), wide, scale)
     if flat.any():
@@ -76,7 +77,7 @@ def center_and_scale(federation: Federation, n_columns: int) -> tuple[Array, Arr
 
 def column_quantiles(
     federation: Federation,
-    n_columns: int,
+    coarse: Array,
     shares: Array = QUARTILES,
     *,
     needed: NDArray[np.bool_] | None = None,
@@ -84,11 +85,12 @@ def column_quantiles(
 ) -> Array:
     """Return three quantiles (columns × 3), the quartiles unless told otherwise; coinciding ones are exactly equal.
 
-    The search goes on until those of the columns that are ``needed`` (all) are known. ``ask`` makes the question.
+    The search starts from ``coarse`` counts (on the public grid) and goes on until the quantiles of the columns that are
+    ``needed`` (all) are known. ``ask`` makes the question.
     """
+    n_columns = len(coarse)
     edges = np.broadcast_to(coarse_edges(), (n_columns, len(coarse_edges())))
-    counts = federation.sum(ask(n_columns=n_columns))["counts"]
-    first, last = _bins_of(counts, shares[0]), _bins_of(counts, shares[2])
+    first, last = _bins_of(coarse, shares[0]), _bins_of(coarse, shares[2])
     column = np.arange(n_columns)
     limit = 2.0 ** (OCTAVES + 1)
     low, high = np.clip(edges[column, first], -limit, limit), np.clip(edges[column, last + 1], -limit, limit)

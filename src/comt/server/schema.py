@@ -55,7 +55,9 @@ def agree_on_schema(
     gaps = tuple(name for name, kind, _ in columns if kind == "number" and missing[name])
     medians = dict.fromkeys(gaps, 0.0)
     if gaps:
-        quartiles = column_quantiles(federation, len(gaps), ask=partial(PresentHistogram, columns=gaps))
+        ask = partial(PresentHistogram, columns=gaps)
+        coarse = federation.sum(ask(n_columns=len(gaps)))["counts"]
+        quartiles = column_quantiles(federation, coarse, ask=ask)
         medians = {name: float(median) for name, median in zip(gaps, quartiles[:, 1], strict=True)}
     agreed = []
     for name, kind, told_columns in columns:

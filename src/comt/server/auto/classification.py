@@ -24,7 +24,7 @@ from comt.server.auto.labels import BuggyLabels, LabelFit, reliability, score_si
 from comt.server.auto.laplace import Hypothesis, weigh
 from comt.server.auto.moments import total
 from comt.server.auto.signs import Signs, compare_agents
-from comt.server.auto.vague_labels import as_they_are, behind_flips, flip_rate, odds_as_they_are
+from comt.server.auto.vague_labels import STEEP, as_they_are, behind_flips, flip_rate, odds_as_they_are
 
 #: rows on which models are searched
 SAMPLE = 20_000
@@ -33,7 +33,7 @@ PULLS = 300.0 * 10.0 ** (-0.5 * np.arange(7))
 #: how many of the models get a correction
 CORRECTED = 4
 #: least expected slope of trusted log-odds per standard deviation of a reliable score, its spread, and the intercept's
-SLOPE, SLOPE_SD, INTERCEPT_SD = 1.5, 0.7, 0.8
+SLOPE, SLOPE_SD, INTERCEPT_SD = STEEP, 0.7, 0.8
 #: probability that the balance of the unverified labels says nothing about that of right ones
 ONE_SIDED = 0.5
 #: probability that all labels are reversed: less where labels follow the features well than where half of them seem flipped

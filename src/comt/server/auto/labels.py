@@ -58,7 +58,7 @@ def score_size(theta: Array, spread: Array) -> float:
 def reliability(theta: Array, covariance: Array, spread: Array) -> float:
     """ρ²: the share of the score's variance (features of covariance ``spread``) that is not uncertainty of θ."""
     d = len(spread)
-    signal = float(theta[:d] @ spread @ theta[:d])
+    signal = score_size(theta, spread) ** 2
     return signal / max(signal + float(np.trace(spread @ covariance[:d, :d])), 1e-12)
 
 
