@@ -1,4 +1,4 @@
-"""Draw the two figures of the page on dual and direct teaching: ``python docs/explanation/pictures/make_teaching.py``."""
+"""Draw the figures of the page on teaching: ``python docs/explanation/pictures/make_teaching.py``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 from comt import CoMTRegressor, rows
+from comt.server.auto.vague_labels import flip_rate
 
 HERE = Path(__file__).parent
 BLUE, ORANGE, GREY = "#2563a8", "#c2571a", "#8a8f98"
@@ -82,6 +85,44 @@ def which_rows_are_used() -> None:
     figure.savefig(HERE / "which-rows-are-used.png", dpi=110)
 
 
+def vague_labels() -> None:
+    """Labels that follow the score vaguely, because the matter is uncertain or because clear ones were flipped."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True)
+    for axis, (title, slope, flipped) in zip(
+        axes,
+        (("right labels of an uncertain matter", 0.5, 0.0), ("clear labels, 36 % flipped", 3.0, 0.36)),
+        strict=True,
+    ):
+        rng = np.random.default_rng(2)
+        score = rng.normal(size=20_000)
+        positive = (rng.random(len(score)) < expit(slope * score)) ^ (rng.random(len(score)) < flipped)
+
+        def loss(
+            parameters: np.ndarray, rate: float, score: np.ndarray = score, positive: np.ndarray = positive
+        ) -> float:
+            likely = rate + (1.0 - 2.0 * rate) * expit(parameters[0] * score)
+            return -float(np.log(np.where(positive, likely, 1.0 - likely)).sum())
+
+        size = float(minimize(loss, [1.0], args=(0.0,)).x[0])
+        line, rate = np.linspace(-3.2, 3.2, 200), flip_rate(size)
+        steep = float(minimize(loss, [1.5], args=(rate,)).x[0])
+        axis.plot(line, expit(size * line), color=BLUE, lw=1.5, label="right as they are")
+        flips = rate + (1.0 - 2.0 * rate) * expit(steep * line)
+        axis.plot(line, flips, color=ORANGE, lw=1.5, ls="--", label="flipped at random")
+        bins = np.round(np.clip(score, -2.8, 2.8) / 0.7).astype(int)
+        for each in np.unique(bins):
+            inside = positive[bins == each]
+            share, unsure = inside.mean(), 2.0 * inside.std() / np.sqrt(len(inside))
+            axis.errorbar(score[bins == each].mean(), share, unsure, color="black", fmt="o", ms=4, capsize=2)
+        axis.set_title(title)
+        axis.set_xlabel("score, in standard deviations")
+    axes[0].set_ylabel("share of labels +1")
+    axes[0].legend(frameon=False, loc="upper left")
+    figure.tight_layout()
+    figure.savefig(HERE / "vague-labels.png", dpi=110)
+
+
 if __name__ == "__main__":
     what_happens_to_a_row()
     which_rows_are_used()
+    vague_labels()
