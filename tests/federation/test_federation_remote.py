@@ -331,14 +331,16 @@ def test_what_a_failing_site_says_stays_there(tmp_path):
 
 def test_a_site_that_is_busy_says_so_within_the_deadline(tmp_path):
     site = open_sites(tmp_path, site_files(tmp_path, 1))["site-1"]
-    free = threading.Event()
+    held, free = threading.Event(), threading.Event()
 
     def hold():
         with site._lock:
+            held.set()
             free.wait(10)
 
     holder = threading.Thread(target=hold)
     holder.start()
+    assert held.wait(10)
     try:
         reply = site.handle(wire.pack(messages.Join(training=TRAINING, task="regression", seconds=0.05)))
         assert messages.parse(reply, messages.Joined).refusal == "late"
