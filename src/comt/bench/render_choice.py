@@ -10,7 +10,7 @@ import pandas as pd
 from comt.bench.automatic import Automatic
 from comt.bench.prototypes import Prototype
 from comt.bench.render_tables import markdown, origin
-from comt.bench.unseen import AGAIN, DATA, MADE_UP, THIRD, table
+from comt.bench.unseen import AGAIN, DATA, FOURTH, MADE_UP, THIRD, table
 
 SIMPLE = ["TI-only", "Buggy-only"]
 CELL = ["data", "corruption", "noise", "trusted"]
@@ -45,6 +45,7 @@ def render_choice(folder: Path, experiment: str = "choice") -> str | None:
         "of the first group": tuple(DATA),
         "of the second group": tuple(AGAIN),
         "of the third group": tuple(THIRD),
+        "of the fourth group": tuple(FOURTH),
         "in which the prototypes lost": tuple(MADE_UP),
     }
     for told, names in groups.items():
