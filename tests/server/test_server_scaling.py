@@ -114,8 +114,10 @@ def test_nearly_three_quarters_one_value(rest, sign):
 
 def test_two_values_that_are_about_as_frequent_keep_the_scale_of_their_quartiles():
     values = (np.random.default_rng(7).random((N, 2)) < 0.4).astype(float)
-    _, scale = center_and_scale(federate(values), 1)
+    federation = federate(values)
+    _, scale = center_and_scale(federation, 1)
     assert scale[0] == pytest.approx(1.0 / NORMAL_IQR, rel=0.01)
+    assert federation.rounds == 2  # and nobody is asked for deciles
 
 
 def test_one_agent_times_a_thousand_does_not_ruin_the_scale():

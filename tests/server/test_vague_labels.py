@@ -79,8 +79,8 @@ def test_odds_follow_the_shape_as_far_as_they_may():
     assert (clearness(99.0), flip_rate(99.0)) == (1.0, 0.0)
 
 
-def automatic_and_plain(seed, **data):
-    """AUC of the automatic choice with eight trusted rows, and of the true model's direction."""
+def auc_of_automatic_choice(seed, **data):
+    """AUC of automatic choice with eight trusted rows."""
     made = prepared(noisy_federation("classification", n_trusted=8, n_rows=2000, n_test=4000, seed=seed, **data))
     score = Automatic().fit(made.agents, "classification").predict(made.test_features)
     return roc_auc_score(made.test_targets > 0, score)
@@ -88,11 +88,13 @@ def automatic_and_plain(seed, **data):
 
 def test_few_rows_do_not_overrule_clean_labels_of_an_uncertain_matter():
     """Before, three of these sixteen draws lost between .1 and .26 of AUC."""
-    found = [automatic_and_plain(seed, corruption="clean", oracle=0.65) for seed in range(500, 516)]
+    found = [auc_of_automatic_choice(seed, corruption="clean", oracle=0.65) for seed in range(500, 516)]
     assert np.mean(found) > 0.635
     assert min(found) > 0.55
 
 
 def test_few_rows_still_tell_the_sign_of_labels_of_which_most_are_flipped():
-    found = [automatic_and_plain(seed, corruption=LabelFlips(fraction=0.62), oracle=0.91) for seed in range(600, 612)]
+    found = [
+        auc_of_automatic_choice(seed, corruption=LabelFlips(fraction=0.62), oracle=0.91) for seed in range(600, 612)
+    ]
     assert np.mean(found) > 0.72  # eight trusted rows alone: .70; all labels as they are: .11

@@ -10,7 +10,7 @@ import pandas as pd
 from comt.bench.automatic import Automatic
 from comt.bench.prototypes import Prototype
 from comt.bench.render_tables import markdown, origin
-from comt.bench.unseen import AGAIN, DATA, FOURTH, MADE_UP, THIRD, table
+from comt.bench.unseen import GROUPS, MADE_UP, table
 
 SIMPLE = ["TI-only", "Buggy-only"]
 CELL = ["data", "corruption", "noise", "trusted"]
@@ -42,10 +42,7 @@ def render_choice(folder: Path, experiment: str = "choice") -> str | None:
         lines.append([row["data"], row["corruption"], size, str(row["trusted"]), *scores, told])
     said = [_sentence(results)]
     groups = {
-        "of the first group": tuple(DATA),
-        "of the second group": tuple(AGAIN),
-        "of the third group": tuple(THIRD),
-        "of the fourth group": tuple(FOURTH),
+        **{f"of the {which} group": tuple(data) for which, data in GROUPS.items()},
         "in which the prototypes lost": tuple(MADE_UP),
     }
     for told, names in groups.items():

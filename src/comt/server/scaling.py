@@ -60,6 +60,9 @@ def center_and_scale(federation: Federation, n_columns: int) -> tuple[Array, Arr
     center, scale = quartiles[:, 1].copy(), (quartiles[:, 2] - quartiles[:, 0]) / NORMAL_IQR
     flat = ~(scale > 0)
     tied = ~flat & (np.diff(quartiles, axis=1).min(axis=1) <= ONE_VALUE * (quartiles[:, 2] - quartiles[:, 0]))
+    # columns of two values are tied, too: coarse counts tell that their deciles are not far enough apart to ask for them
+    lowest, highest = _coarse_range(coarse, DECILES)
+    tied &= scale < NARROW * (highest - lowest) / NORMAL_DECILES
     if tied.any():
         deciles = column_quantiles(federation, coarse, DECILES, needed=tied)
         wide = (deciles[:, 2] - deciles[:, 0]) / NORMAL_DECILES
@@ -89,11 +92,8 @@ def column_quantiles(
     ``needed`` (all) are known. ``ask`` makes the question.
     """
     n_columns = len(coarse)
-    edges = np.broadcast_to(coarse_edges(), (n_columns, len(coarse_edges())))
-    first, last = _bins_of(coarse, shares[0]), _bins_of(coarse, shares[2])
     column = np.arange(n_columns)
-    limit = 2.0 ** (OCTAVES + 1)
-    low, high = np.clip(edges[column, first], -limit, limit), np.clip(edges[column, last + 1], -limit, limit)
+    low, high = _coarse_range(coarse, shares)
     quantiles = np.empty((n_columns, 3))
     unneeded = False if needed is None else ~needed
     for _ in range(MAX_REFINEMENTS):
@@ -115,6 +115,13 @@ def column_quantiles(
     tied = (quantiles[:, 2] - quantiles[:, 0]) <= 2.0 * np.maximum(width, 1e-12 * value)
     quantiles[tied] = quantiles[tied, 1:2]
     return quantiles
+
+
+def _coarse_range(coarse: Array, shares: Array) -> tuple[Array, Array]:
+    """Return, per column, edges of the public grid between which the quantiles lie."""
+    edges, limit = coarse_edges(), 2.0 ** (OCTAVES + 1)
+    first, last = _bins_of(coarse, shares[0]), _bins_of(coarse, shares[2])
+    return np.clip(edges[first], -limit, limit), np.clip(edges[last + 1], -limit, limit)
 
 
 def _bins_of(counts: Array, share: float) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:

@@ -74,7 +74,7 @@ def by_trusted_targets(preparation: Preparation, answer: Totals) -> Preparation 
     if trusted.rows < 2 or not preparation.constant:
         return None
     mean = target_mean(preparation, trusted)
-    variance = trusted.target_sq / trusted.rows - mean**2
+    variance = trusted.target_sq / trusted.rows - mean**2  # as small as it may be: target_variance has a floor
     if variance <= ROUNDING * mean**2 or largest_variance(variance, trusted.rows) > NARROWER**2:
         return None
     return replace(
