@@ -14,7 +14,7 @@ from comt.preparation import CAP, Preparation, compress
 from comt.queries import RankCounts, RobustMoments, rank_edges
 from comt.server.auto.agents import ask_moments
 from comt.server.auto.centres import Centre, noise_centres
-from comt.server.auto.correction import LOG_PRIOR, PULLS, correct
+from comt.server.auto.correction import BY_CHANCE, PULLS, correct
 from comt.server.auto.labels import BuggyLabels
 from comt.server.auto.laplace import Hypothesis, weigh
 from comt.server.auto.trimming import quantiles, trimmed_fits
@@ -81,7 +81,8 @@ def test_corrections_are_ridge_fits_around_the_centre_and_their_evidence_is_stud
     assert found.held_out[0, 4] == pytest.approx(held_out)
     # δ ~ N(0, σ²/firmness), σ² ~ inverse gamma with 2 degrees of freedom around .7: the targets are Student-t
     by_validation = -6.0 * np.log((0.7 + found.held_out[0]) / 14.0)
-    evidence = (found.log_weight[0] - LOG_PRIOR - 0.2 * by_validation) / 0.8
+    prior = np.log(np.append(np.full(len(PULLS), (1.0 - BY_CHANCE) / len(PULLS)), BY_CHANCE))
+    evidence = (found.log_weight[0] - prior - 0.2 * by_validation) / 0.8
     exact = [
         multivariate_t.logpdf(y, X @ centre, 0.7 * (np.eye(12) + X @ np.linalg.solve(firm, X.T)), df=2.0)
         for firm in firmness

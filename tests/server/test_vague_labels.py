@@ -70,11 +70,11 @@ def test_the_shape_tells_vague_labels_from_flipped_ones():
 
 
 def test_odds_follow_the_shape_as_far_as_they_may():
-    assert odds_as_they_are(0.0, 1.0, 0.0) == AS_THEY_ARE
-    assert odds_as_they_are(0.55, 1.0, 1.0) == pytest.approx(0.5 * AS_THEY_ARE / np.e)
-    assert odds_as_they_are(0.0, 0.5, -99.0) == pytest.approx(0.5 * AS_THEY_ARE * np.exp(LOUDEST))
-    assert odds_as_they_are(9.0, 1.0, 0.0) == 0.0  # clear labels are no matter of shape
-    assert odds_as_they_are(0.3, 1.0, np.inf) == 0.0  # agents contradict each other
+    assert odds_as_they_are(0.0, 1.0, 0.0, 0.0) == AS_THEY_ARE
+    assert odds_as_they_are(0.55, 1.0, 1.0, 0.0) == pytest.approx(0.5 * AS_THEY_ARE / np.e)
+    assert odds_as_they_are(0.0, 0.5, -99.0, 0.0) == pytest.approx(0.5 * AS_THEY_ARE * np.exp(LOUDEST))
+    assert odds_as_they_are(9.0, 1.0, 0.0, 0.0) == 0.0  # clear labels are no matter of shape
+    assert odds_as_they_are(0.3, 1.0, np.inf, 0.0) == 0.0  # agents contradict each other
     assert as_they_are(np.ones(2), np.eye(2), 0.0, np.zeros((2, 1))) == []
     assert (clearness(99.0), flip_rate(99.0)) == (1.0, 0.0)
 

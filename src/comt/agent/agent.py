@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comt import rows as row_maths
-from comt.agent import choosing, issue_answers  # noqa: F401 (register their answers)
+from comt.agent import bending, choosing, issue_answers  # noqa: F401 (register their answers)
 from comt.agent.answers import compute
 from comt.agent.bins import BINNED, cells
 from comt.agent.broadcast import shows_agents

@@ -15,9 +15,9 @@ from comt.preparation import CAP, Preparation
 from comt.problem import Array
 from comt.queries import (
     Answer,
-    EitherSignSums,
     ErrorCounts,
     MomentsByAgent,
+    MultipliedSums,
     NoisyLabelSums,
     RankCounts,
     RobustMoments,
@@ -121,25 +121,29 @@ def _error_counts(query: ErrorCounts, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
     counts = zeros(query)["counts"]
     for features, targets in prepared.part(query.thin):
-        counts += counted(np.abs(targets[:, None] - features @ query.theta.T))
+        errors = targets[:, None] - features @ query.theta.T
+        counts += counted(errors if query.signed else np.abs(errors))
     return Answer({"counts": counts}, {"counts": prepared.n_rows})
 
 
-@compute.register(EitherSignSums)
-def _either_sign_sums(query: EitherSignSums, agent: Agent) -> Answer:
+@compute.register(MultipliedSums)
+def _multiplied_sums(query: MultipliedSums, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
     arrays = zeros(query)
-    keeps, turns = np.log(query.share), np.log1p(-query.share)
+    factor, noise = query.factor, query.noise
+    left, multiplied = np.log(query.share), np.log1p(-query.share) - np.log(np.abs(factor))
     for features, centred in prepared.part(query.thin):
-        targets = centred - query.preparation.target_zero
+        targets = (centred - query.preparation.target_zero)[:, None]
         scores = features @ query.theta.T
-        along = targets[:, None] * scores / query.noise
-        arrays["value"] += (np.logaddexp(keeps + along, turns - along)).sum(axis=0)
-        arrays["value"] -= 0.5 * ((targets @ targets + (scores**2).sum(axis=0)) / query.noise)
-        arrays["value"] -= 0.5 * len(targets) * np.log(2.0 * np.pi * query.noise)
-        kept = expit(keeps - turns + 2.0 * along)
-        arrays["cross"] += ((2.0 * kept - 1.0) * targets[:, None]).T @ features
+        as_it_is = left - 0.5 * (targets - scores) ** 2 / noise
+        otherwise = multiplied - 0.5 * (targets / factor - scores) ** 2 / noise
+        arrays["value"] += np.logaddexp(as_it_is, otherwise).sum(axis=0)
+        arrays["value"] -= 0.5 * len(targets) * np.log(2.0 * np.pi * noise)
+        kept = expit(as_it_is - otherwise)
         arrays["kept"] += kept.sum(axis=0)
+        for name, weight in (("kept", kept), ("multiplied", 1.0 - kept)):
+            arrays[f"{name}_cross"] += (weight * targets).T @ features
+            arrays[f"{name}_square"] += targets[:, 0] ** 2 @ weight
     return Answer(arrays, dict.fromkeys(arrays, prepared.n_rows))
 
 

@@ -21,13 +21,14 @@ from comt.errors import GateError
 from comt.losses import get_loss
 from comt.preparation import Preparation
 from comt.queries import (
+    BendingSums,
     CurvatureTimes,
     DirectSums,
     DualSums,
-    EitherSignSums,
     ErrorCounts,
     Histogram,
     MomentsByAgent,
+    MultipliedSums,
     NoisyLabelSums,
     ProximalStep,
     Query,
@@ -236,23 +237,35 @@ def _robust_moments(query: RobustMoments, agent: Agent) -> list[Cover]:
     return found
 
 
-@covers.register(EitherSignSums)
-def _either_sign_sums(query: EitherSignSums, agent: Agent) -> list[Cover]:
+@covers.register(MultipliedSums)
+def _multiplied_sums(query: MultipliedSums, agent: Agent) -> list[Cover]:
     part = _joined([_every(len(y), query.thin) for _, y in agent.prepared(query.preparation).blocks()])
-    return [Cover("either sign", theta.tobytes(), part) for theta in query.theta]
+    return [Cover("multiplied", theta.tobytes(), part) for theta in query.theta]
 
 
 @covers.register(NoisyLabelSums)
 def _noisy_label_sums(query: NoisyLabelSums, agent: Agent) -> list[Cover]:
     weights = query.weights[:, query.slot(agent.name)]
-    blocks = list(agent.prepared(query.preparation).blocks())
-    part = _joined([_every(len(targets), query.thin) for _, targets in blocks])
-    if query.whole:
-        part &= _joined([whole_rows(query.preparation, features) for features, _ in blocks])
+    part = _part(query, agent)
     return [
         Cover("buggy", theta.tobytes(), part if weight != 0 else np.zeros_like(part))
         for theta, weight in zip(query.theta, weights, strict=True)
     ]
+
+
+@covers.register(BendingSums)
+def _bending_sums(query: BendingSums, agent: Agent) -> list[Cover]:
+    """Products of other axes are combinations of the same ones: only the model tells two sums apart."""
+    return [Cover("products", query.theta.tobytes(), _part(query, agent))]
+
+
+def _part(query: NoisyLabelSums | BendingSums, agent: Agent) -> Rows:
+    """Return every thin-th row, without those that have a capped cell if the question leaves them out."""
+    blocks = list(agent.prepared(query.preparation).blocks())
+    part = _joined([_every(len(targets), query.thin) for _, targets in blocks])
+    if query.whole:
+        part &= _joined([whole_rows(query.preparation, features) for features, _ in blocks])
+    return part
 
 
 def _key(preparation: Preparation) -> bytes:

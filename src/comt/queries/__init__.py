@@ -10,12 +10,13 @@ A query carries a batch of B models, so that a whole path of parameters costs th
 from __future__ import annotations
 
 from comt.queries.base import EVERYBODY, MAX_ANSWER_BYTES, MAX_BATCH, MAX_FEATURES, Answer, ModelQuery, Query, Totals
+from comt.queries.bending import BendingSums
 from comt.queries.choosing import (
     RANK_BINS,
     RANK_STATISTICS,
-    EitherSignSums,
     ErrorCounts,
     MomentsByAgent,
+    MultipliedSums,
     NoisyLabelSums,
     RankCounts,
     RobustMoments,
@@ -51,16 +52,17 @@ __all__ = [
     "RANK_BINS",
     "RANK_STATISTICS",
     "Answer",
+    "BendingSums",
     "Curvature",
     "CurvatureTimes",
     "DirectSums",
     "DualSums",
-    "EitherSignSums",
     "ErrorCounts",
     "Histogram",
     "Keep",
     "ModelQuery",
     "MomentsByAgent",
+    "MultipliedSums",
     "NoisyLabelSums",
     "ProximalStep",
     "Query",

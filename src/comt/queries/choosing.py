@@ -119,10 +119,11 @@ class RobustMoments(ModelQuery):
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorCounts(ModelQuery):
-    """How many buggy rows have an error |e| in each bin of the grid of ranks, for B models."""
+    """How many buggy rows have an error |e| in each bin of the grid of ranks, for B models; or e, with its sign."""
 
     purpose: ClassVar[str] = "histogram of errors"
     theta: Array  # (B, p)
+    signed: bool = False
     thin: int = 1
 
     def __post_init__(self) -> None:
@@ -134,15 +135,17 @@ class ErrorCounts(ModelQuery):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EitherSignSums(ModelQuery):
-    """Sums over buggy rows whose targets follow x·θ with probability ``share[b]`` and −x·θ otherwise, error variance noise[b].
+class MultipliedSums(ModelQuery):
+    """Sums over buggy rows whose targets follow x·θ with probability ``share[b]``, and were multiplied otherwise.
 
-    Targets y count from raw zero, about which signs are turned. With p_i the probability that row i kept its sign:
-    Σ log density, Σ (2p_i − 1) y_i x_i and Σ p_i.
+    The factor[b] multiplies error and all: −1 turns signs. Targets y count from raw zero, errors have variance noise[b]. With
+    p_i the probability that row i was left as it is and q_i = 1 − p_i: Σ log density, Σ p_i, and Σ y_i x_i and Σ y_i² weighted
+    by p_i (kept) and by q_i (multiplied).
     """
 
-    purpose: ClassVar[str] = "sums over targets of either sign"
+    purpose: ClassVar[str] = "sums over targets multiplied in part"
     theta: Array  # (B, p)
+    factor: Array  # (B,)
     noise: Array  # (B,)
     share: Array  # (B,)
     thin: int = 1
@@ -153,7 +156,8 @@ class EitherSignSums(ModelQuery):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Per model."""
         batch, width = self.theta.shape
-        return {"value": (batch,), "cross": (batch, width), "kept": (batch,)}
+        vectors = dict.fromkeys(("kept_cross", "multiplied_cross"), (batch, width))
+        return {**dict.fromkeys(("value", "kept", "kept_square", "multiplied_square"), (batch,)), **vectors}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,13 +18,14 @@ from comt.preparation import Preparation
 from comt.problem import Array
 from comt.server.auto.agents import moments_of
 from comt.server.auto.asking import ask_about_labels
+from comt.server.auto.bending import STRAIGHT, Bending, bends
 from comt.server.auto.capped import mislead
 from comt.server.auto.choice import Choice, Line, largest_first
 from comt.server.auto.labels import BuggyLabels, LabelFit, reliability, score_size
 from comt.server.auto.laplace import Hypothesis, weigh
 from comt.server.auto.moments import total
 from comt.server.auto.signs import Signs, compare_agents
-from comt.server.auto.vague_labels import STEEP, as_they_are, behind_flips, flip_rate, odds_as_they_are
+from comt.server.auto.vague_labels import STEEP, as_they_are, behind_flips, clearness, flip_rate, odds_as_they_are
 
 #: rows on which models are searched
 SAMPLE = 20_000
@@ -79,8 +80,12 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     if preparation.constant:
         balance = float(everyone.cross[-1]) / (rows * preparation.constant)
         positive = float(np.clip(0.5 + 0.5 * balance, 1e-6, 1.0 - 1e-6))
-    models, signs, rates, right = _models(
-        labels, together, own, spread, federation.agents, _reversed_prior(together, rows, positive), positive
+    signs = compare_agents(own, spread)
+    vague = clearness(score_size(together.theta, spread)) < 1.0 and not signs.reversed.any()
+    bending = bends(federation, preparation, everyone, labels.thin, whole=without_capped) if vague else STRAIGHT
+    reversed_prior = _reversed_prior(together, rows, positive, bending)
+    models, rates, right = _models(
+        labels, together, own, signs, spread, federation.agents, reversed_prior, positive, bending
     )
     hypotheses, thetas, log_weights = _weighed(federation, preparation, models, right, spread)
     weights = np.exp(log_weights - logsumexp(log_weights))
@@ -100,10 +105,10 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     )
 
 
-def _reversed_prior(together: LabelFit, rows: float, share: float) -> float:
+def _reversed_prior(together: LabelFit, rows: float, share: float, bending: Bending) -> float:
     """Return the prior probability that all labels are reversed."""
     entropy = -(share * np.log(share) + (1.0 - share) * np.log(1.0 - share))
-    explained = max(0.0, 1.0 - together.value / (rows * entropy))
+    explained = max(0.0, 1.0 - together.value / (rows * entropy)) + bending.explained
     return float(REVERSED_CLEAR + (REVERSED_VAGUE - REVERSED_CLEAR) * np.exp(-explained / CLEAR))
 
 
@@ -111,13 +116,14 @@ def _models(
     labels: BuggyLabels,
     together: LabelFit,
     own: list[LabelFit],
+    signs: Signs,
     spread: Array,
     names: tuple[str, ...],
     all_reversed: float,
     positive: float,
-) -> tuple[list[_Model], Signs, Array, float]:
-    """Return models of the buggy rows, which agents look reversed, flip rates, and the odds that labels are right."""
-    signs = compare_agents(own, spread)
+    bending: Bending,
+) -> tuple[list[_Model], Array, float]:
+    """Return models of the buggy rows, flip rates, and the odds that labels are right as they are."""
     some_reversed = max(all_reversed, signs.larger_wrong)
     models = [
         _Model(
@@ -152,7 +158,7 @@ def _models(
         ]
     # labels of agents that contradict each other are not all right
     flips_explain = np.inf if signs.reversed.any() else (together.value - flipped.value_of_common) / labels.thin
-    return models, signs, flipped.rates, odds_as_they_are(size, together.reliability(spread), flips_explain)
+    return models, flipped.rates, odds_as_they_are(size, together.reliability(spread), flips_explain, bending.nats)
 
 
 def _but_for_one_column(model: _Model, spread: Array) -> list[_Model]:

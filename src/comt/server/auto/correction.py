@@ -16,8 +16,8 @@ from comt.server.auto.centres import Centre
 from comt.server.auto.moments import Moments, folds_but
 
 PULLS = np.logspace(-1.5, 3.5, 11)
-#: half of the prior says: right but for chance
-LOG_PRIOR = np.log(np.append(np.full(len(PULLS), 0.5 / len(PULLS)), 0.5))
+#: prior probability that a centre is right but for chance; more below FEW rows, which hardly tell a correction
+BY_CHANCE, BY_CHANCE_OF_FEW = 0.5, 0.8
 _EVEN = np.full(len(PULLS) + 1, -np.log(len(PULLS) + 1))
 #: degrees of freedom of what is assumed about the size of errors beforehand
 PRIOR_ROWS = 2.0
@@ -53,7 +53,9 @@ def correct(centres: Sequence[Centre], folds: Sequence[Moments], error_size: flo
     share = EVIDENCE_SHARE if rows >= FEW else EVIDENCE_SHARE_OF_FEW
     evidence = _evidence(centres, folds, trusted, error_size, firmness)
     # a model of the rows may be right as it is; that the answer is always zero is not worth half a prior
-    prior = np.stack([LOG_PRIOR if centre.theta.any() else _EVEN for centre in centres])
+    by_chance = BY_CHANCE if rows >= FEW else BY_CHANCE_OF_FEW
+    by_pull = np.append(np.full(len(PULLS), (1.0 - by_chance) / len(PULLS)), by_chance)
+    prior = np.stack([np.log(by_pull) if centre.theta.any() else _EVEN for centre in centres])
     return Corrections(theta, held_out, prior + share * evidence + (1.0 - share) * by_validation)
 
 

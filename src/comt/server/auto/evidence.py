@@ -35,7 +35,7 @@ class Evidence:
     preparation: Preparation
     believed: Moments
     folds: list[Moments]
-    #: variance of the unverified targets
+    #: variance of the believed targets
     variance: float
 
     @cached_property

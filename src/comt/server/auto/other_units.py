@@ -1,4 +1,4 @@
-"""All targets may be negated, or in another unit: then one factor puts every unverified row right."""
+"""All targets may be negated, or in another unit: then one factor puts every unverified row right. Or part of them are."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from comt.server.auto.centres import Centre
 from comt.server.auto.choice import Line
 from comt.server.auto.correction import PRIOR_ROWS, correct
 from comt.server.auto.evidence import Evidence
+from comt.server.auto.part_multiplied import Multiplied
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Bearable:
 TOO_LARGE = Bearable(0.01, 0.03, may_cost=0.0005)
 #: few rows that follow the features vaguely look negated by chance
 NEGATED = Bearable(0.005, 0.04, may_cost=0.002)
+#: where rows clearly look as if part of the targets were in another unit
+IN_PART = Bearable(0.02, 0.3, may_cost=0.002)
 #: what all targets may have to be multiplied by, with the prior odds of it
 FACTORS: dict[float, float | Bearable] = {
     -1.0: NEGATED,
@@ -43,12 +46,12 @@ ERROR_ROWS = 30.0
 
 @dataclass(frozen=True)
 class OtherUnits:
-    """Per factor: the log odds that all targets have to be multiplied by it, not left as they are, and the model then."""
+    """Per factor: the log odds that targets have to be multiplied by it, not left as they are, and the model then."""
 
     names: tuple[str, ...]
     log_odds: Array  # (F,)
     theta: Array  # (F, p)
-    #: mean squared error of the trusted rows under the plain fit times the factor
+    #: mean squared error of the trusted rows under it, before any correction
     errors: Array  # (F,)
 
     def lines(self, shares: Sequence[float]) -> list[Line]:
@@ -56,28 +59,33 @@ class OtherUnits:
         return [Line(*told) for told in zip(self.names, shares, self.errors.tolist(), strict=True)]
 
 
-def other_units(evidence: Evidence, averaged_error: float, loudest: float) -> OtherUnits:
-    """Weigh every factor; ``averaged_error`` is the error of the averaged model on trusted rows that were left out.
+def other_units(evidence: Evidence, parts: Sequence[Multiplied], averaged_error: float, loudest: float) -> OtherUnits:
+    """Weigh every factor, for all targets and for ``parts`` of them.
 
+    ``averaged_error`` is the error of the averaged model on trusted rows that were left out.
     If targets are right as they are, unverified rows tell how large errors should be; otherwise as large, in the other
     unit. Nothing speaks louder than ``loudest`` against targets as they are (see :mod:`comt.server.auto.exchangeability`).
     """
     factors = np.array([1.0, *FACTORS])
     rows = evidence.trusted.rows
-    models = evidence.preparation.multiplied(evidence.plain, factors)
+    models = np.vstack([evidence.preparation.multiplied(evidence.plain, factors), *(part.theta for part in parts)])
     errors = evidence.trusted.squared_errors(models)
-    usual = evidence.usual_error * np.minimum(1.0, factors**2)
+    usual = np.append(evidence.usual_error * np.minimum(1.0, factors**2), [part.error for part in parts])
     likelihood = _log_likelihood(errors, usual, rows)
+    explained = evidence.explained
     odds = [
-        bearable_odds(factor, prior, evidence.explained, rows) if isinstance(prior, Bearable) else prior
+        bearable_odds(factor, prior, explained, rows) if isinstance(prior, Bearable) else prior
         for factor, prior in FACTORS.items()
     ]
+    for part in parts:
+        claimed = part.error / evidence.variance
+        odds.append(part.share * bearable_odds(_along(evidence, part.theta), IN_PART, explained, rows, claimed))
     log_odds = np.minimum(likelihood[1:] - likelihood[0], loudest) + np.log(np.array(odds))
     # one factor for all is too simple where the averaged model predicts trusted rows better than any factor does
     best = int(np.argmin(errors[1:])) + 1
     doubt = PRIOR_ROWS * min(float(usual[best]), averaged_error / rows) + 1e-300
     log_odds += 0.5 * rows * min(0.0, np.log((averaged_error + doubt) / (float(errors[best]) + doubt)))
-    names = tuple(f"unverified rows, all targets {_told(factor)}" for factor in FACTORS)
+    names = (*(f"unverified rows, all targets {_told(factor)}" for factor in FACTORS), *(part.name for part in parts))
     centres = [Centre(name, "", model) for name, model in zip(names, models[1:], strict=True)]
     corrections = correct(centres, evidence.folds, evidence.error_size, evidence.rows_behind)
     theta: Array = np.einsum("fl,flp->fp", softmax(corrections.log_weight, axis=1), corrections.theta)
@@ -92,11 +100,20 @@ def _log_likelihood(errors: Array, usual: Array | float, rows: float) -> Array:
     return likelihood
 
 
-def bearable_odds(factor: float, bearable: Bearable, explained: float, rows: float) -> float:
-    """Return the odds of a factor below one that cost as much R² as they may on the average if targets are right after all.
+def _along(evidence: Evidence, theta: Array) -> float:
+    """Return what a model makes of the plain fit's predictions: about the factor that it multiplies them by."""
+    plain, origin = evidence.plain - evidence.preparation.origin, evidence.preparation.origin
+    gram = evidence.believed.gram
+    return float((theta - origin) @ gram @ plain / max(float(plain @ gram @ plain), 1e-300))
+
+
+def bearable_odds(
+    factor: float, bearable: Bearable, explained: float, rows: float, claimed: float | None = None
+) -> float:
+    """Return the odds of a factor that cost as much R² as they may on the average if targets are right after all.
 
     Then predictions and errors are normal, about, with variances ``explained`` and 1 − ``explained``; what chance makes of
-    them in a set of trusted rows is drawn.
+    them in a set of trusted rows is drawn. The factor says that errors are as large in its own unit, or as ``claimed``.
     """
     explained = float(np.clip(explained, 0.01, 0.99))
     rng = np.random.default_rng(0)
@@ -105,7 +122,8 @@ def bearable_odds(factor: float, bearable: Bearable, explained: float, rows: flo
     errors = along**2 / predicted + (1.0 - explained) * rng.chisquare(max(rows - 1.0, 1e-9), DRAWS)
     scaled = errors + 2.0 * (1.0 - factor) * along + (1.0 - factor) ** 2 * predicted
     usual = 1.0 - explained
-    ahead = _log_likelihood(scaled, usual * min(1.0, factor**2), rows) - _log_likelihood(errors, usual, rows)
+    claimed = usual * min(1.0, factor**2) if claimed is None else claimed
+    ahead = _log_likelihood(scaled, claimed, rows) - _log_likelihood(errors, usual, rows)
     # a share w of the model shrinks it by w(1 − factor)
     tried = np.log(np.geomspace(bearable.least, bearable.most, TRIED))
     shares = expit(ahead + tried[:, None])

@@ -15,6 +15,8 @@ from comt.server.auto.ranks import bayes_bound
 PLAIN_ODDS = 15.0
 #: share of the target's variance that the plain fit must explain to be taken seriously
 EXPLAINS = 0.25
+#: power of what it explains where nothing says that targets are negated in part
+UNCERTAIN = 0.5
 #: typical errors so many times smaller under a robust fit say that few rows decide the plain one
 PULLED_AWAY = 2.4
 #: how much smaller held-out errors must be to speak against the plain fit, and how fast that ends where the other model
@@ -24,12 +26,15 @@ CLEARLY, RARE = 1.15, 3
 RARE_ROWS = 5.0
 
 
-def speaks_for_rows(evidence: Evidence, compared: Compared) -> float:
+def speaks_for_rows(evidence: Evidence, compared: Compared, two_signs: float) -> float:
     """Return how far the plain fit speaks for the believed rows, from 0 to 1.
 
-    A few rows that pull it away from most others do not speak for them, however much they explain.
+    A fit that explains little speaks for them as long as they do not look negated in part (``two_signs``, from 0 to 1):
+    the matter may be uncertain. A few rows that pull it away from most others do not speak for them, however much they
+    explain.
     """
-    return min(1.0, evidence.explained / EXPLAINS) * min(1.0, (PULLED_AWAY / compared.robust_gain) ** 4)
+    explains = min(1.0, evidence.explained / EXPLAINS) ** (UNCERTAIN + (1.0 - UNCERTAIN) * two_signs)
+    return float(explains * min(1.0, (PULLED_AWAY / compared.robust_gain) ** 4))
 
 
 def plain_log_odds(

@@ -30,8 +30,10 @@ from comt.server.auto.correction import Corrections, correct
 from comt.server.auto.either_sign import either_sign
 from comt.server.auto.evidence import Evidence
 from comt.server.auto.exchangeability import compare
+from comt.server.auto.mixtures import find_mixtures
 from comt.server.auto.moments import Moments, folds_but, total, weighted
 from comt.server.auto.other_units import other_units
+from comt.server.auto.part_multiplied import Multiplied, part_multiplied
 from comt.server.auto.plain_fit import plain_log_odds, speaks_for_rows
 from comt.server.auto.trimming import trimmed_fits
 
@@ -60,7 +62,7 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     judged = weigh_agents(federation, preparation, per_agent, trusted.rows)
     believed = weighted(per_agent, judged.weights)
     whole = weighted(uncapped, judged.weights)
-    evidence = Evidence(preparation, believed, folds, target_variance(preparation, everyone))
+    evidence = Evidence(preparation, believed, folds, target_variance(preparation, believed))
     plain, error_size = evidence.plain, evidence.error_size
     centres = [
         Centre("trusted rows alone", "zero", np.zeros(preparation.width)),
@@ -77,19 +79,24 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     thin = max(1, int(np.ceil(everyone.rows / SAMPLE)))
     robust = _trimmed(federation, preparation, everyone, folds, thin)
     starts = [everyone.ridge(), trusted.ridge(TRUSTED_PENALTIES), *(centre.theta for centre in robust)]
+    parts: list[Multiplied] = []
     try:
-        centres += either_sign(federation, preparation, all_rows, starts, robust, thin)
+        mixtures = find_mixtures(federation, preparation, all_rows, starts, [centre.theta for centre in robust], thin)
     except GateError:  # owners may refuse it like any other candidate
         centres += robust
+    else:
+        centres += either_sign(preparation, mixtures, robust, trusted)
+        parts = part_multiplied(preparation, mixtures)
     corrections = correct(centres, folds, error_size, evidence.rows_behind)
     compared = compare(
         federation, preparation, moments, judged.weights, plain, centres, len(folds), count_capped=not without_capped
     )
-    speaks = speaks_for_rows(evidence, compared)
+    two_signs = min(1.0, 0.5 * sum(centre.weight for centre in centres if centre.family == "either sign"))
+    speaks = speaks_for_rows(evidence, compared, two_signs)
     shares = _shares(centres, corrections, evidence, speaks)
     averaged = np.einsum("cl,clp->p", shares, corrections.theta)
     averaged_error = float((shares * corrections.held_out).sum())
-    units = other_units(evidence, averaged_error, compared.loudest)
+    units = other_units(evidence, parts, averaged_error, compared.loudest)
     doubt = -plain_log_odds(evidence, compared, speaks, averaged, averaged_error)
     keep, instead, *in_units = softmax([0.0, doubt, *units.log_odds]).tolist()
     return Choice(

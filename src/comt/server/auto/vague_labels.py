@@ -22,6 +22,8 @@ STEEP, CLEAR_SLOPE = 1.5, 1.1
 LEAST_CLEAR = 0.1
 #: most that the shape may say for either side, in nats: real labels have neither
 LOUDEST = 3.0
+#: most that bending may say for right labels: it may come from mistakes, too
+BENT = 1.5
 
 
 def clearness(size: float) -> float:
@@ -45,14 +47,16 @@ def behind_flips(theta: Array, size: float, positive: float, constant: float) ->
     return steep
 
 
-def odds_as_they_are(size: float, reliability: float, flips_explain: float) -> float:
-    """Return the odds that labels are right as they are; flips at random explain them better by so many nats.
+def odds_as_they_are(size: float, reliability: float, flips_explain: float, bending_explains: float) -> float:
+    """Return the odds that labels are right as they are; flips, or bending, explain them better by so many nats.
 
     Of labels that hardly tell a model (of little ``reliability``) it is no use to believe that they are right.
     """
     if flips_explain == np.inf:
         return 0.0
-    shape = float(np.exp(-np.clip(flips_explain, -LOUDEST, LOUDEST)))
+    # what bends levels off without a flip
+    against = max(flips_explain - bending_explains, min(flips_explain, -BENT))
+    shape = float(np.exp(-np.clip(against, -LOUDEST, LOUDEST)))
     return AS_THEY_ARE * reliability * (1.0 - clearness(size)) * shape
 
 

@@ -1,4 +1,4 @@
-"""Targets of either sign: a mixture found from the rows, whose sign a few trusted rows tell; and rows with capped cells."""
+"""Targets multiplied in part: a mixture found from the rows, and few trusted rows tell which part is right; capped cells."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from scipy.stats import norm
 from comt import CoMTClassifier, CoMTRegressor
 from comt.agent import Agent, ArrayRows
 from comt.datasets import noisy_federation
-from comt.datasets.corruptions import WrongAgents
+from comt.datasets.corruptions import ScaledTargets, WrongAgents
 from comt.federation import LocalFederation
 from comt.preparation import Preparation
-from comt.queries import RANK_BINS, EitherSignSums, MomentsByAgent, rank_edges
+from comt.queries import RANK_BINS, MomentsByAgent, MultipliedSums, rank_edges
 from comt.server.auto.capped import mislead
 from comt.server.auto.either_sign import either_sign
+from comt.server.auto.mixtures import find_mixtures
 from comt.server.auto.moments import Moments
+from comt.server.auto.part_multiplied import part_multiplied
 from comt.server.auto.ranks import mean_rank_p, tail_p
 
 D = 4
 PREPARATION = Preparation.identity(D, 10.0)
+NO_ROWS = Moments(np.zeros((D + 2, D + 2)), 0.0)
 
 
 def mixture(share, n=1500, noise=0.4, seed=0):
@@ -42,33 +45,45 @@ def moments(features, targets):
     return Moments(joint.T @ joint, float(len(targets)))
 
 
+def found_in(features, targets, agents=3, starts=(), rivals=()):
+    with federation(features, targets, agents).open() as run:
+        return find_mixtures(run, PREPARATION, moments(features, targets), starts, rivals, 1)
+
+
 @pytest.mark.parametrize("center", [0.0, 4.0])
-def test_the_sums_are_those_of_the_mixture_written_out(center):
-    """Whatever the targets are centred by, signs are turned about raw zero."""
+@pytest.mark.parametrize("factor", [-1.0, 3.0])
+def test_the_sums_are_those_of_the_mixture_written_out(center, factor):
+    """Whatever the targets are centred by, they are multiplied about raw zero."""
     features, targets, theta = mixture(0.7, n=60)
     models, noise, share = np.stack([theta, -0.5 * theta]), np.array([0.2, 1.5]), np.array([0.7, 0.4])
     how = replace(PREPARATION, target_center=center)
-    query = EitherSignSums(loss_name="squared", preparation=how, theta=models, noise=noise, share=share)
+    query = MultipliedSums(
+        loss_name="squared", preparation=how, theta=models, factor=np.full(2, factor), noise=noise, share=share
+    )
     with federation(features, targets).open() as run:
         totals = run.sum(query)
     wide = np.column_stack([features, np.full(60, 10.0)])
     for b in range(2):
         scores = wide @ models[b]
         keeps = share[b] * norm.pdf(targets, scores, np.sqrt(noise[b]))
-        turns = (1 - share[b]) * norm.pdf(targets, -scores, np.sqrt(noise[b]))
+        turns = (1 - share[b]) * norm.pdf(targets, factor * scores, abs(factor) * np.sqrt(noise[b]))
         kept = keeps / (keeps + turns)
-        assert totals["value"][b] == pytest.approx(np.log(keeps + turns).sum(), rel=1e-10)
-        assert totals["kept"][b] == pytest.approx(kept.sum(), rel=1e-10)
-        np.testing.assert_allclose(totals["cross"][b], ((2 * kept - 1) * targets) @ wide, atol=1e-9)
+        expected = {
+            "value": np.log(keeps + turns).sum(),
+            "kept": kept.sum(),
+            "kept_square": kept @ targets**2,
+            "multiplied_square": (1 - kept) @ targets**2,
+        }
+        for name, value in expected.items():
+            assert totals[name][b] == pytest.approx(value, rel=1e-9), name
+        np.testing.assert_allclose(totals["kept_cross"][b], (kept * targets) @ wide, atol=1e-9)
+        np.testing.assert_allclose(totals["multiplied_cross"][b], ((1 - kept) * targets) @ wide, atol=1e-9)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.7, 0.3])
 def test_the_model_is_found_up_to_its_sign_whoever_holds_the_rows(share):
     features, targets, theta = mixture(share)
-    found = []
-    for agents in (1, 3):
-        with federation(features, targets, agents).open() as run:
-            found.append(either_sign(run, PREPARATION, moments(features, targets), [], [], 1))
+    found = [either_sign(PREPARATION, found_in(features, targets, agents), [], NO_ROWS) for agents in (1, 3)]
     first, second = found[0]
     np.testing.assert_allclose(first.theta, -second.theta)
     sign = np.sign(first.theta[0])
@@ -80,10 +95,71 @@ def test_the_model_is_found_up_to_its_sign_whoever_holds_the_rows(share):
         np.testing.assert_allclose(one.theta, other.theta, atol=1e-8)
 
 
+def test_trusted_rows_with_larger_errors_than_a_sign_says_speak_against_it():
+    features, targets, _ = mixture(0.6)
+    right, right_targets, _ = mixture(1.0, n=6, seed=1)
+    first, second = either_sign(PREPARATION, found_in(features, targets), [], moments(right, right_targets))
+    assert first.weight > 1.0
+    assert second.weight < 0.1 * 0.8  # four rows in ten have this sign
+
+
 def test_rows_of_one_sign_are_not_called_a_mixture():
     features, targets, _ = mixture(1.0)
-    with federation(features, targets).open() as run:
-        assert either_sign(run, PREPARATION, moments(features, targets), [], [], 1) == []
+    assert either_sign(PREPARATION, found_in(features, targets), [], NO_ROWS) == []
+
+
+def test_targets_that_keep_off_the_middle_are_not_called_a_mixture():
+    """A scale from 0 to 9 about its mean has few values near zero: two signs explain it, and so does its shape."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(2000, D))
+    targets = np.sign(rng.normal(size=2000)) + 0.3 * rng.normal(size=2000)
+    mixtures = found_in(features, targets)
+    normal = -0.5 * 2000 * (np.log(2 * np.pi * targets.var()) + 1.0)
+    assert mixtures.negated.value > normal + 100.0
+    assert either_sign(PREPARATION, mixtures, [], NO_ROWS) == []
+
+
+@pytest.mark.parametrize(("factor", "share"), [(3.0, 0.5), (10.0, 0.8), (0.2, 0.7)])
+def test_a_part_in_another_unit_is_found_with_its_factor(factor, share):
+    features, targets, theta = mixture(1.0)
+    multiplied = np.random.default_rng(3).random(len(targets)) > share
+    targets = np.where(multiplied, factor * targets, targets)
+    plain = moments(features, targets).ridge()
+    one, three = (part_multiplied(PREPARATION, found_in(features, targets, k, [plain], [])) for k in (1, 3))
+    small, large = one
+    right = small if factor > 1 else large
+    np.testing.assert_allclose(right.theta, theta, atol=0.08)
+    # the larger reading is the factor times the smaller one
+    ratio = large.theta[0] / small.theta[0]
+    assert ratio == pytest.approx(max(factor, 1 / factor), rel=0.05)
+    assert small.share + large.share == pytest.approx(1.0)
+    assert right.share == pytest.approx(share, abs=0.05)
+    for first, second in zip(one, three, strict=True):
+        np.testing.assert_allclose(first.theta, second.theta, atol=1e-8)
+
+
+@pytest.mark.parametrize("errors", ["normal", "long-tailed", "skewed"])
+def test_rows_in_one_unit_are_not_called_a_mixture_of_two(errors):
+    features, targets, _ = mixture(1.0)
+    rng = np.random.default_rng(5)
+    if errors == "long-tailed":
+        targets = targets + 0.4 * rng.standard_t(2.5, size=len(targets))
+    elif errors == "skewed":
+        targets = targets + rng.exponential(2.0, size=len(targets))
+    plain = moments(features, targets).ridge()
+    assert part_multiplied(PREPARATION, found_in(features, targets, 3, [plain], [])) == []
+
+
+def test_six_trusted_rows_are_enough_where_half_of_the_targets_are_three_times_too_large():
+    scores = []
+    for seed in range(5):
+        data = noisy_federation(
+            "regression", corruption=ScaledTargets(fraction=0.5, factor=3.0), n_rows=1500, n_trusted=6, seed=seed
+        )
+        X, y, agents, trusted = data.pooled()
+        model = CoMTRegressor().fit(X, y, agents=agents, trusted=trusted)
+        scores.append(model.score(data.test_features, data.test_targets))
+    assert np.median(scores) > 0.8
 
 
 def test_five_trusted_rows_are_enough_where_half_of_the_targets_are_negated():

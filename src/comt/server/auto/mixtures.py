@@ -1,0 +1,181 @@
+"""Part of the targets may have been multiplied: by −1, or by a factor that the rows tell. A mixture of two regressions.
+
+Where many targets are negated or in another unit, the plain fit is useless, and few trusted rows cannot find the model
+alone. The unverified rows can, up to the question which part is right: expectation–maximisation from several starts, in sums
+that are vectors. One trusted row or two then tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from comt.federation.base import Federation
+from comt.preparation import Preparation
+from comt.problem import Array
+from comt.queries import ErrorCounts, MultipliedSums, Totals
+from comt.server.auto.error_shapes import few_far_out, lopsided, on_both_sides
+from comt.server.auto.moments import Moments
+
+STEPS, INNER, SETTLED = 15, 8, 1e-5
+#: starts along the features' widest directions, none that is so much narrower than the widest
+AXES, NARROW = 12, 1e-4
+#: factors from which the rows' own is looked for, and its limits
+FACTORS, LEAST_FACTOR, MOST_FACTOR = (3.0, 12.0), 1.2, 2000.0
+#: how many of the starts it is looked for from
+TRIED = 5
+#: errors that it starts from, as a share of the plain fit's
+SMALL = 0.2
+#: smallest error variance relative to the target's
+LEAST_NOISE = 1e-3
+#: by how much the log likelihood of the rows must exceed that of simpler explanations before a mixture is believed (also per
+#: column: many of them fit chance)
+CLEARLY_BETTER, PER_COLUMN = 20.0, 1.5
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Targets follow a model, or were multiplied."""
+
+    theta: Array
+    factor: float
+    noise: float
+    #: share of the rows that were left as they are
+    share: float
+    #: log likelihood of the rows
+    value: float
+
+
+@dataclass(frozen=True)
+class Mixtures:
+    """The two mixtures that explain the rows best, and what else would explain them (log likelihoods)."""
+
+    negated: Mixture
+    multiplied: Mixture
+    #: the plain fit with normal errors, or with errors that keep off the middle
+    plain: float
+    #: the rivals with some errors far out
+    far_out: Array
+    #: the plain fit or a rival, whichever is best, with errors of two kinds
+    lopsided: float
+    #: by how much a mixture must be ahead to be believed
+    clearly: float
+
+
+def find_mixtures(
+    federation: Federation,
+    preparation: Preparation,
+    moments: Moments,
+    starts: Sequence[Array],
+    rivals: Sequence[Array],
+    thin: int,
+) -> Mixtures:
+    """Look for targets negated or multiplied in part, from ``starts``; ``rivals`` call rows that do not fit them wrong."""
+    rows, origin = max(moments.rows, 1.0), preparation.origin
+    from_zero = moments.less(origin)
+    negated, multiplied = _fit(federation, preparation, from_zero, [start - origin for start in starts], thin)
+    fit = from_zero.ridge()
+    asked = np.stack([fit + origin, *rivals])
+    errors = ErrorCounts(loss_name="squared", preparation=preparation, theta=asked, signed=True, thin=thin)
+    counts = federation.sum(errors)["counts"]
+    noise = max(from_zero.squared_error(fit), LEAST_NOISE * from_zero.target_sq) / rows
+    return Mixtures(
+        replace(negated, theta=negated.theta + origin),
+        replace(multiplied, theta=multiplied.theta + origin),
+        plain=max(-0.5 * rows * (np.log(2.0 * np.pi * noise) + 1.0), thin * float(on_both_sides(counts[:1])[0])),
+        far_out=thin * few_far_out(counts[1:]),
+        lopsided=thin * float(lopsided(counts).max()),
+        clearly=max(CLEARLY_BETTER, PER_COLUMN * preparation.width),
+    )
+
+
+def _fit(
+    federation: Federation, preparation: Preparation, moments: Moments, starts: Sequence[Array], thin: int
+) -> tuple[Mixture, Mixture]:
+    """Return part of the targets negated, and part of them multiplied; everything counts from raw zero."""
+    rows = max(moments.rows, 1.0)
+    used = [start for start in starts if start.any()]
+    signs = np.stack([*used, *_axes(moments)])
+    # a start may be a model of either part
+    parts = [(start, f, part) for start in used[:TRIED] for f in FACTORS for part in (1.0, f)]
+    theta = np.stack([*signs, *(start / part for start, _, part in parts)])
+    factor = np.append(np.full(len(signs), -1.0), [f for _, f, _ in parts])
+    # signs are found from afar; two units are told apart only by errors that are small to begin with
+    largest = max(moments.target_sq, 1e-12)
+    small = max(SMALL * moments.squared_error(moments.ridge()), LEAST_NOISE * largest)
+    noise = np.append(np.full(len(signs), largest), [small / part**2 for _, _, part in parts]) / rows
+    share = np.full(len(theta), 0.6)
+    totals = _ask(federation, preparation, theta, factor, noise, share, thin)
+    for _ in range(STEPS):
+        before = totals["value"]
+        theta, factor, noise = _improved(moments, totals, factor, thin)
+        share = np.clip(thin * totals["kept"] / rows, 1e-3, 1.0 - 1e-3)
+        totals = _ask(federation, preparation, theta, factor, noise, share, thin)
+        if (np.abs(totals["value"] - before) < SETTLED * rows / thin).all():
+            break
+
+    def best(members: slice) -> Mixture:
+        index = range(len(theta))[members][int(np.argmax(totals["value"][members]))]
+        value = thin * float(totals["value"][index])
+        return Mixture(theta[index], float(factor[index]), float(noise[index]), float(share[index]), value)
+
+    # without a start there is nothing to multiply: two signs are the only mixture
+    return best(slice(len(signs))), best(slice(len(signs), None) if parts else slice(1))
+
+
+def _improved(moments: Moments, totals: Totals, factor: Array, thin: int) -> tuple[Array, Array, Array]:
+    """Return the models, factors and error variances that explain rows best, given which of them were multiplied."""
+    rows = max(moments.rows, 1.0)
+    shrunk = moments.gram + 1e-6 * rows * np.eye(len(moments.gram))
+    kept, multiplied = (
+        np.asarray(np.linalg.solve(shrunk, thin * totals[f"{part}_cross"].T).T) for part in ("kept", "multiplied")
+    )
+    square = np.maximum(thin * totals["multiplied_square"], 1e-300)
+    count = np.maximum(rows - thin * totals["kept"], 0.0)
+    for _ in range(INNER):
+        inverse = 1.0 / factor
+        theta = kept + inverse[:, None] * multiplied
+        cross = thin * (totals["kept_cross"] + inverse[:, None] * totals["multiplied_cross"])
+        left = thin * totals["kept_square"] + inverse**2 * square - 2.0 * (theta * cross).sum(axis=1)
+        left += np.einsum("bi,ij,bj->b", theta, moments.gram, theta)
+        noise = np.maximum(left, LEAST_NOISE * max(moments.target_sq, 1e-12) / np.maximum(1.0, factor**2)) / rows
+        # the inverse u of the factor has u²·Σqy² − u·Σqy(x·θ) = noise·Σq
+        along = thin * (theta * totals["multiplied_cross"]).sum(axis=1)
+        root = along + np.sqrt(along**2 + 4.0 * square * noise * count)
+        own = np.clip(2.0 * square / np.maximum(root, 1e-300), LEAST_FACTOR, MOST_FACTOR)
+        factor = np.where(factor < 0.0, -1.0, own)
+    return theta, factor, noise
+
+
+def _axes(moments: Moments) -> Array:
+    """Return models along the widest directions of the features, each explaining half of the target's variance."""
+    values, vectors = np.linalg.eigh(moments.gram)
+    widest = np.argsort(-values)[:AXES]
+    widest = widest[values[widest] > NARROW * values.max()]
+    size = np.sqrt(0.5 * moments.target_sq / values[widest])
+    axes: Array = vectors[:, widest].T * size[:, None]
+    return axes
+
+
+def _ask(
+    federation: Federation,
+    preparation: Preparation,
+    theta: Array,
+    factor: Array,
+    noise: Array,
+    share: Array,
+    thin: int,
+) -> Totals:
+    return federation.sum(
+        MultipliedSums(
+            loss_name="squared",
+            preparation=preparation,
+            theta=theta,
+            factor=factor,
+            noise=noise,
+            share=share,
+            thin=thin,
+        )
+    )
