@@ -150,8 +150,41 @@ FOURTH = {
     "moons": FOURTH_CLASSIFICATION,
     "uncertain classes": FOURTH_CLASSIFICATION,
 }
+#: and once labels that bend and targets multiplied in part were looked for: written down on 17 November 2026, committed before
+#: their first run
+FIFTH_REGRESSION: dict[str, Corruption] = {
+    "clean": Clean(),
+    "25 % negated": NegatedTargets(fraction=0.25),
+    "three of five agents negated": WrongAgents(agents=3),
+    "two agents shifted up": ShiftedTargets(shift=2.0),
+    "40 % of the targets × 4": ScaledTargets(fraction=0.4, factor=4.0),
+    "half of the targets a half": ScaledTargets(fraction=0.5, factor=0.5),
+    "codes 333": MissingCodes(code=333.0, fraction=0.15),
+    "feature noise 1.2": GaussianNoise(theta_features=1.2, theta_targets=0.0),
+    "copies of one wrong row": DuplicatedRows(fraction=0.2),
+    "several errors": Mixed(theta=0.8, agents=2),
+}
+FIFTH_CLASSIFICATION: dict[str, Corruption] = {
+    "clean": Clean(),
+    "20 % flips": LabelFlips(fraction=0.2),
+    "42 % flips": LabelFlips(fraction=0.42),
+    "62 % flips": LabelFlips(fraction=0.62),
+    "35 % of one class flipped": AsymmetricFlips(fraction=0.35, label=1.0),
+    "one agent reversed": WrongAgents(agents=1),
+    "flips by two columns": FeatureDependentFlips(fraction=0.3, columns=2),
+    "rule on one column": RuleOfThumb(fraction=0.25),
+    "codes 333": MissingCodes(code=333.0, fraction=0.15),
+    "feature noise 1.2": GaussianNoise(theta_features=1.2, theta_targets=0.0),
+    "several errors": Mixed(theta=0.8, flips=0.25, agents=2),
+}
+FIFTH = {
+    "tumour cells": FIFTH_REGRESSION,
+    "S curve": FIFTH_REGRESSION,
+    "blobs": FIFTH_CLASSIFICATION,
+    "threes and eights": FIFTH_CLASSIFICATION,
+}
 #: the groups by the order in which they were written down
-GROUPS = {"first": DATA, "second": AGAIN, "third": THIRD, "fourth": FOURTH}
+GROUPS = {"first": DATA, "second": AGAIN, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH}
 _OURS = {data: kinds for group in GROUPS.values() for data, kinds in group.items()}
 #: where the recipes that ours began with lost when they were tried on what they were not designed for, as their authors
 #: noted: (data, what goes wrong) and the numbers of trusted rows
@@ -172,11 +205,7 @@ MADE_UP: dict[str, tuple[Task, int, float]] = {
 }
 #: data sets with labels
 LABELLED = frozenset(
-    {
-        name
-        for name, kinds in _OURS.items()
-        if kinds in (CLASSIFICATION, AGAIN_CLASSIFICATION, THIRD_CLASSIFICATION, FOURTH_CLASSIFICATION)
-    }
+    {name for name, kinds in _OURS.items() if any(isinstance(wrong, LabelFlips) for wrong in kinds.values())}
     | {name for name, (task, *_) in MADE_UP.items() if task == "classification"}
 )
 #: every cell: (data, what goes wrong, size of it, trusted rows); sizes are part of the names here
@@ -230,6 +259,19 @@ def _made(name: str) -> Table:
         two, classes = datasets.make_moons(3_000, noise=0.4, random_state=3)
         features = np.hstack([two, np.random.default_rng(3).normal(size=(3_000, 6))])
         targets = np.where(classes == 1, 1.0, -1.0)
+    elif name == "tumour cells":
+        measured, _ = datasets.load_breast_cancer(return_X_y=True)
+        features, targets = measured[:, :10], measured[:, 25]  # the worst compactness from the mean of ten measurements
+    elif name == "S curve":
+        three, targets = datasets.make_s_curve(3_000, noise=0.3, random_state=5)
+        features = np.hstack([three, np.random.default_rng(5).normal(size=(3_000, 5))])
+    elif name == "blobs":
+        features, blob = datasets.make_blobs(3_000, n_features=6, centers=5, cluster_std=9.0, random_state=5)
+        targets = np.where(blob < 2, 1.0, -1.0)
+    elif name == "threes and eights":
+        pixels, digits = datasets.load_digits(return_X_y=True)
+        chosen = (digits == 3) | (digits == 8)
+        features, targets = pixels[chosen], np.where(digits[chosen] == 8, 1.0, -1.0)
     elif name == "Friedman 3":
         features, targets = datasets.make_friedman3(3_000, noise=0.1, random_state=1)
     elif name == "Friedman 2":
