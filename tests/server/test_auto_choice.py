@@ -114,6 +114,21 @@ def test_scales_come_from_the_trusted_rows_where_noise_has_widened_the_columns()
     assert score > 0.89
 
 
+def test_a_column_with_one_common_value_keeps_its_scale_where_noise_has_hidden_it():
+    """Quartiles of right cells coincide there; by such a scale noisy cells would all end at the cap (like dark pixels)."""
+    rng = np.random.default_rng(6)
+    n, d = 2500, 12
+    right = np.where(rng.random((n, d)) < 0.85, 0.0, rng.normal(size=(n, d)))
+    coefficients = rng.normal(size=d)
+    y = right @ coefficients + 0.3 * rng.normal(size=n)
+    trusted = np.arange(n) < 80
+    X = np.where(trusted[:, None], right, right + 0.4 * rng.normal(size=right.shape))
+    model = CoMTRegressor().fit(X, y, agents=np.arange(n) % 5, trusted=trusted)
+    assert (model.preparation_.scale > 0.2 * X.std(axis=0)).all()
+    test = np.where(rng.random((n, d)) < 0.85, 0.0, rng.normal(size=(n, d)))
+    assert model.score(test, test @ coefficients) > 0.9
+
+
 def test_other_scales_are_no_intercept_in_disguise():
     """Without an intercept, trusted rows free of noise determine the model exactly; shifted columns would not fit them."""
     rng = np.random.default_rng(5)

@@ -9,7 +9,7 @@ from scipy.stats import multivariate_t
 from comt.preparation import Preparation
 from comt.server.auto.choice import Line, largest_first
 from comt.server.auto.evidence import MAY_COST, Evidence
-from comt.server.auto.other_units import ERROR_ROWS, FACTORS, Bearable, bearable_odds, other_units
+from comt.server.auto.other_units import AGREE, ERROR_ROWS, FACTORS, Bearable, bearable_odds, other_units
 from teaching import moments
 
 RIGHT = np.array([1.0, -2.0, 0.5])
@@ -34,7 +34,7 @@ def odds(known, factor):
 
 def test_the_odds_of_a_factor_are_those_of_students_t():
     known, T, t = evidence(factor=3.0)
-    found = other_units(known, [], averaged_error=np.inf, loudest=np.inf)
+    found = other_units(known, [], averaged_error=np.inf, loudest=np.inf, by_ranks=np.inf)
 
     def likelihood(factor):
         errors = t - T @ (factor * known.plain)
@@ -47,8 +47,24 @@ def test_the_odds_of_a_factor_are_those_of_students_t():
 
 def test_sizes_say_no_more_than_they_may():
     known, *_ = evidence(factor=3.0)
-    free, held = (other_units(known, [], averaged_error=np.inf, loudest=loudest).log_odds for loudest in (np.inf, 1.5))
+    free, held = (
+        other_units(known, [], averaged_error=np.inf, loudest=loudest, by_ranks=np.inf).log_odds
+        for loudest in (np.inf, 1.5)
+    )
     np.testing.assert_allclose(held, np.minimum(free, np.log([odds(known, factor) for factor in FACTORS]) + 1.5))
+
+
+def test_a_larger_unit_needs_ranks_that_agree_and_a_smaller_one_does_not():
+    known, *_ = evidence(factor=1.0 / 3.0)
+    free, held = (
+        other_units(known, [], averaged_error=np.inf, loudest=np.inf, by_ranks=ranks).log_odds
+        for ranks in (np.inf, 0.5)
+    )
+    priors = np.log([odds(known, factor) for factor in FACTORS])
+    larger = np.array([factor > 1.0 for factor in FACTORS])
+    assert (free - priors)[larger].max() > 0.5 + AGREE
+    np.testing.assert_allclose(held[larger], np.minimum(free, priors + 0.5 + AGREE)[larger])
+    np.testing.assert_allclose(held[~larger], free[~larger])
 
 
 @pytest.mark.parametrize(
@@ -87,7 +103,7 @@ def test_factors_are_thought_of_as_often_as_right_rows_can_bear(factor, explaine
 )
 def test_the_factor_that_puts_targets_right_is_found(factor, name):
     known, *_ = evidence(factor=factor)
-    found = other_units(known, [], averaged_error=np.inf, loudest=np.inf)
+    found = other_units(known, [], averaged_error=np.inf, loudest=np.inf, by_ranks=np.inf)
     best = int(np.argmax(found.log_odds))
     assert found.names[best] == name
     assert found.log_odds[best] > 3.0
@@ -103,15 +119,16 @@ def test_errors_that_only_unverified_rows_have_do_not_speak_for_a_smaller_unit()
     believed = moments(X, y)
     known = Evidence(Preparation.identity(3), believed, [moments(T[k::2], t[k::2]) for k in range(2)], 40.0)
     assert known.usual_error > 30.0
-    assert other_units(known, [], averaged_error=np.inf, loudest=np.inf).log_odds.max() < 0.0
+    assert other_units(known, [], averaged_error=np.inf, loudest=np.inf, by_ranks=np.inf).log_odds.max() < 0.0
 
 
 def test_no_factor_where_targets_are_right_or_where_another_model_predicts_better():
     known, *_ = evidence(m=20)
-    assert np.exp(other_units(known, [], averaged_error=np.inf, loudest=np.inf).log_odds).sum() < 0.01
+    assert np.exp(other_units(known, [], averaged_error=np.inf, loudest=np.inf, by_ranks=np.inf).log_odds).sum() < 0.01
     doubled, *_ = evidence(m=20, factor=2.0)
     believed, doubted = (
-        other_units(doubled, [], averaged_error=error, loudest=np.inf).log_odds.max() for error in (np.inf, 1.0)
+        other_units(doubled, [], averaged_error=error, loudest=np.inf, by_ranks=np.inf).log_odds.max()
+        for error in (np.inf, 1.0)
     )
     assert believed > 5.0
     assert doubted < believed - 10.0

@@ -32,6 +32,8 @@ class Compared:
     robust_gain: float
     #: most that the sizes of trusted errors may say against the plain model, in nats
     loudest: float
+    #: what their ranks say against it
+    by_ranks: float
 
 
 def compare(
@@ -94,8 +96,9 @@ def compare(
     gain = float(typical[0] / max(float(typical[len(towards) :].min()), 1e-9)) if robust else 1.0
     # sizes are compared as if errors were normal; where many targets are one value, ranks have the last word
     p_of_size = min(1.0, 2.0 * float(under_model[[ALONG_PREDICTION, SIGNED_ERROR]].min()))
-    loudest = -float(np.log(bayes_bound(p_of_size))) if common > MANY_ALIKE else np.inf
-    return Compared(p, {"errors under the plain model": combine(under_model), **parts}, gain, loudest)
+    by_ranks = -float(np.log(bayes_bound(p_of_size)))
+    loudest = by_ranks if common > MANY_ALIKE else np.inf
+    return Compared(p, {"errors under the plain model": combine(under_model), **parts}, gain, loudest, by_ranks)
 
 
 def _far_out(moments: Totals, weights: Array) -> float:

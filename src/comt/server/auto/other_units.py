@@ -40,6 +40,8 @@ FACTORS: dict[float, float | Bearable] = {
 }
 #: sets of trusted rows drawn to find out what odds cost, and how many odds are tried
 DRAWS, TRIED = 20_000, 9
+#: nats that sizes of errors may say for a larger unit beyond what their ranks say
+AGREE = 2.0
 #: degrees of freedom of the error size that unverified rows tell
 ERROR_ROWS = 30.0
 
@@ -59,12 +61,15 @@ class OtherUnits:
         return [Line(*told) for told in zip(self.names, shares, self.errors.tolist(), strict=True)]
 
 
-def other_units(evidence: Evidence, parts: Sequence[Multiplied], averaged_error: float, loudest: float) -> OtherUnits:
+def other_units(
+    evidence: Evidence, parts: Sequence[Multiplied], averaged_error: float, loudest: float, by_ranks: float
+) -> OtherUnits:
     """Weigh every factor, for all targets and for ``parts`` of them.
 
     ``averaged_error`` is the error of the averaged model on trusted rows that were left out.
     If targets are right as they are, unverified rows tell how large errors should be; otherwise as large, in the other
-    unit. Nothing speaks louder than ``loudest`` against targets as they are (see :mod:`comt.server.auto.exchangeability`).
+    unit. Nothing speaks louder than ``loudest`` against targets as they are, and for a larger unit not much louder than
+    ``by_ranks`` (see :mod:`comt.server.auto.exchangeability`).
     """
     factors = np.array([1.0, *FACTORS])
     rows = evidence.trusted.rows
@@ -80,7 +85,9 @@ def other_units(evidence: Evidence, parts: Sequence[Multiplied], averaged_error:
     for part in parts:
         claimed = part.error / evidence.variance
         odds.append(part.share * bearable_odds(_along(evidence, part.theta), IN_PART, explained, rows, claimed))
-    log_odds = np.minimum(likelihood[1:] - likelihood[0], loudest) + np.log(np.array(odds))
+    # one error far out among few rows asks for a larger unit, and predictions times three ruin a model: ranks must agree
+    most = np.append(np.where(factors[1:] > 1.0, by_ranks + AGREE, np.inf), np.full(len(parts), np.inf))
+    log_odds = np.minimum(likelihood[1:] - likelihood[0], np.minimum(most, loudest)) + np.log(np.array(odds))
     # one factor for all is too simple where the averaged model predicts trusted rows better than any factor does
     best = int(np.argmin(errors[1:])) + 1
     doubt = PRIOR_ROWS * min(float(usual[best]), averaged_error / rows) + 1e-300

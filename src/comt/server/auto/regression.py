@@ -96,7 +96,7 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     shares = _shares(centres, corrections, evidence, speaks)
     averaged = np.einsum("cl,clp->p", shares, corrections.theta)
     averaged_error = float((shares * corrections.held_out).sum())
-    units = other_units(evidence, parts, averaged_error, compared.loudest)
+    units = other_units(evidence, parts, averaged_error, compared.loudest, compared.by_ranks)
     doubt = -plain_log_odds(evidence, compared, speaks, averaged, averaged_error)
     keep, instead, *in_units = softmax([0.0, doubt, *units.log_odds]).tolist()
     return Choice(

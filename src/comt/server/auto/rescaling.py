@@ -26,6 +26,8 @@ FROM_ROWS = 50
 SURE = 4.0
 #: ratio of spreads below which a change is not worth an exchange
 RATIO = 1.25
+#: quartiles of trusted rows that are closer lie in three bins at most: most cells have one value, which tells no scale
+NARROWEST = 0.01
 #: right targets spread so many times less than all targets do: nothing is left of them in the latters' scale
 NARROWER = 1e-3
 #: relative variance that rounding leaves of targets that are one value
@@ -44,7 +46,7 @@ def rescaled(preparation: Preparation, answer: Totals) -> Preparation | None:
     low, middle, high = (quantiles(trusted, share) for share in (0.25, 0.5, 0.75))
     all_low, all_high = quantiles(everyone, 0.25), quantiles(everyone, 0.75)
     spread, all_spread = high - low, all_high - all_low
-    usable = (spread > 1e-3) & (all_spread > 1e-3) & (np.maximum(np.abs(low), np.abs(high)) < KNEE)
+    usable = (spread > NARROWEST) & (all_spread > 1e-3) & (np.maximum(np.abs(low), np.abs(high)) < KNEE)
     surely = np.abs(_share_between(trusted, all_low, all_high) - 0.5) * 2.0 * np.sqrt(rows) > SURE
     ratio = np.where(usable, spread / np.maximum(all_spread, 1e-12), 1.0)
     differs = usable & surely & (np.abs(np.log(ratio)) > np.log(RATIO))
