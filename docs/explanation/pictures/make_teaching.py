@@ -85,6 +85,33 @@ def which_rows_are_used() -> None:
     figure.savefig(HERE / "which-rows-are-used.png", dpi=110)
 
 
+def shares(axis: plt.Axes, score: np.ndarray, positive: np.ndarray) -> None:
+    """Draw which share of the labels is +1 along a score."""
+    bins = np.round(np.clip(score, -2.8, 2.8) / 0.7).astype(int)
+    for each in np.unique(bins):
+        inside = positive[bins == each]
+        share, unsure = inside.mean(), 2.0 * inside.std() / np.sqrt(len(inside))
+        axis.errorbar(score[bins == each].mean(), share, unsure, color="black", fmt="o", ms=4, capsize=2)
+
+
+def bent_labels() -> None:
+    """Clear labels of a matter that is not straight: vague along the best linear score, clear along a product."""
+    rng = np.random.default_rng(3)
+    first, second, third = rng.normal(size=(3, 20_000))
+    positive = rng.random(20_000) < expit(first + 4.0 * second * third)
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True)
+    shares(axes[0], first, positive)
+    shares(axes[1], second * third, positive)
+    axes[0].set_title("vague along the best linear score …")
+    axes[1].set_title("… clear along a product of features")
+    axes[0].set_xlabel("linear score, in standard deviations")
+    axes[1].set_xlabel("product of two features")
+    axes[0].set_ylabel("share of labels +1")
+    axes[0].set_ylim(-0.03, 1.03)
+    figure.tight_layout()
+    figure.savefig(HERE / "bent-labels.png", dpi=110)
+
+
 def vague_labels() -> None:
     """Labels that follow the score vaguely, because the matter is uncertain or because clear ones were flipped."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True)
@@ -109,11 +136,7 @@ def vague_labels() -> None:
         axis.plot(line, expit(size * line), color=BLUE, lw=1.5, label="right as they are")
         flips = rate + (1.0 - 2.0 * rate) * expit(steep * line)
         axis.plot(line, flips, color=ORANGE, lw=1.5, ls="--", label="flipped at random")
-        bins = np.round(np.clip(score, -2.8, 2.8) / 0.7).astype(int)
-        for each in np.unique(bins):
-            inside = positive[bins == each]
-            share, unsure = inside.mean(), 2.0 * inside.std() / np.sqrt(len(inside))
-            axis.errorbar(score[bins == each].mean(), share, unsure, color="black", fmt="o", ms=4, capsize=2)
+        shares(axis, score, positive)
         axis.set_title(title)
         axis.set_xlabel("score, in standard deviations")
     axes[0].set_ylabel("share of labels +1")
@@ -126,3 +149,4 @@ if __name__ == "__main__":
     what_happens_to_a_row()
     which_rows_are_used()
     vague_labels()
+    bent_labels()

@@ -10,7 +10,8 @@ import pandas as pd
 from comt.bench.automatic import Automatic
 from comt.bench.prototypes import Prototype
 from comt.bench.render_tables import markdown, origin
-from comt.bench.unseen import GROUPS, MADE_UP, table
+from comt.bench.unseen import GROUPS
+from comt.bench.unseen_tables import MADE_UP, table
 
 SIMPLE = ["TI-only", "Buggy-only"]
 CELL = ["data", "corruption", "noise", "trusted"]

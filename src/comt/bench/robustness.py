@@ -18,6 +18,7 @@ from comt.baselines.rounds import BoostedUpdate
 from comt.bench import unseen
 from comt.bench.methods import Candidate, fair_candidates, local_federation
 from comt.bench.store import Line, Store, run_jobs, score_methods
+from comt.bench.unseen_tables import table
 from comt.datasets import CORRUPTIONS, federate, load_cpusmall, load_heart_disease, load_ijcnn1, noisy_federation
 from comt.datasets.corruptions import Clean, WrongAgents
 from comt.datasets.federated import FederatedData
@@ -169,7 +170,7 @@ def draw(job: Line, *, standardised: bool = True) -> FederatedData:
     name = job["data"]
     if job["experiment"] == "unseen":
         wrong_there = unseen.corruption(name, job["corruption"])
-        return federate(unseen.table(name), corruption=wrong_there, trusted=trusted, test=0.4, n_agents=5, seed=seed)
+        return federate(table(name), corruption=wrong_there, trusted=trusted, test=0.4, n_agents=5, seed=seed)
     corruption = _corruption(job["corruption"], float(job["noise"]))
     agents = None if name == "heart disease" else 5
     test = None if name == "IJCNN" else 0.3

@@ -5,12 +5,8 @@ The data sets come with scikit-learn; the corruptions are kinds or sizes of erro
 
 from __future__ import annotations
 
-from functools import cache
-
-import numpy as np
-
-from comt.baselines.base import Task
-from comt.datasets import Corruption, Table
+from comt.bench.unseen_tables import MADE_UP
+from comt.datasets import Corruption
 from comt.datasets.corruptions import (
     AsymmetricFlips,
     Clean,
@@ -28,8 +24,6 @@ from comt.datasets.corruptions import (
     UnitError,
     WrongAgents,
 )
-from comt.datasets.synthetic import noisy_table
-from comt.datasets.table import numbered
 
 TRUSTED = (6, 24, 96)
 #: what goes wrong, by the name that the results page shows
@@ -228,13 +222,6 @@ PROTOTYPES: dict[tuple[str, str], tuple[Corruption, tuple[int, ...]]] = {
     ("logistic", "70 % of one class flipped"): (AsymmetricFlips(fraction=0.7), (5,)),
     ("logistic", "flips by two columns"): (FeatureDependentFlips(fraction=0.3, columns=2), (20,)),
 }
-#: the made-up data of those cells: task, columns, score of the true model
-MADE_UP: dict[str, tuple[Task, int, float]] = {
-    "low signal": ("regression", 10, 0.3),
-    "linear": ("regression", 10, 0.92),
-    "54 columns": ("classification", 54, 0.9),
-    "logistic": ("classification", 10, 0.9),
-}
 #: data sets with labels
 LABELLED = frozenset(
     {name for name, kinds in _OURS.items() if any(isinstance(wrong, LabelFlips) for wrong in kinds.values())}
@@ -250,103 +237,3 @@ CELLS = (
 def corruption(data: str, wrong: str) -> Corruption:
     """Return what goes wrong in a cell."""
     return PROTOTYPES[data, wrong][0] if data in MADE_UP else _OURS[data][wrong]
-
-
-@cache
-def table(name: str) -> Table:
-    """Return one of the data sets, standardised."""
-    from sklearn import datasets
-
-    if name in MADE_UP:
-        task, columns, oracle = MADE_UP[name]
-        return noisy_table(task, n_rows=5_000, n_features=columns, oracle=oracle, seed=54)
-    if name == "Friedman":
-        features, targets = datasets.make_friedman1(4_000, n_features=10, noise=1.0, random_state=0)
-        return Table(name, features, targets, "regression", numbered(10)).standardised()
-    if name not in DATA:
-        return _made(name).standardised()
-    load = {"diabetes": "load_diabetes", "breast cancer": "load_breast_cancer", "digits": "load_digits"}[name]
-    features, targets = getattr(datasets, load)(return_X_y=True)
-    if name == "diabetes":
-        return Table(name, features, targets, "regression", numbered(features.shape[1])).standardised()
-    positive = targets % 2 == 1  # an odd digit; a benign tumour
-    labels = np.where(positive, 1.0, -1.0)
-    return Table(name, features, labels, "classification", numbered(features.shape[1])).standardised()
-
-
-def _made(name: str) -> Table:
-    from sklearn import datasets
-
-    if name == "high digits":
-        features, digits = datasets.load_digits(return_X_y=True)
-        targets = np.where(digits >= 5, 1.0, -1.0)
-    elif name == "digit values":
-        features, targets = datasets.load_digits(return_X_y=True)
-        targets = targets.astype(float)
-    elif name == "long-tailed errors":
-        rng = np.random.default_rng(3)
-        features = rng.normal(size=(3_000, 8)) + rng.normal(size=(3_000, 1))  # columns that go together
-        targets = features @ np.array([1.0, -0.8, 0.6, 0.0, 0.0, 0.4, 0.0, -0.3]) + rng.standard_t(3, 3_000)
-    elif name == "moons":
-        two, classes = datasets.make_moons(3_000, noise=0.4, random_state=3)
-        features = np.hstack([two, np.random.default_rng(3).normal(size=(3_000, 6))])
-        targets = np.where(classes == 1, 1.0, -1.0)
-    elif name == "wine":
-        measured, _ = datasets.load_wine(return_X_y=True)
-        features, targets = measured[:, 1:], measured[:, 0]  # alcohol from twelve other measurements
-    elif name == "prices":
-        rng = np.random.default_rng(6)
-        features = rng.normal(size=(3_000, 10))
-        logarithm = features @ np.array([0.4, -0.3, 0.25, 0.2, 0.0, 0.0, 0.15, 0.0, -0.1, 0.0])
-        targets = 100.0 * np.exp(logarithm + 0.3 * rng.normal(size=3_000))
-    elif name == "four measurements":
-        measured, benign = datasets.load_breast_cancer(return_X_y=True)
-        features = measured[:, [1, 4, 8, 9]]  # texture, smoothness, symmetry, fractal dimension
-        targets = np.where(benign == 1, 1.0, -1.0)
-    elif name == "one of three classes":
-        features, classes = datasets.make_classification(
-            3_000, 10, n_informative=7, n_redundant=0, n_classes=3, class_sep=0.9, random_state=6
-        )
-        targets = np.where(classes == 2, 1.0, -1.0)
-    elif name == "tumour cells":
-        measured, _ = datasets.load_breast_cancer(return_X_y=True)
-        features, targets = measured[:, :10], measured[:, 25]  # the worst compactness from the mean of ten measurements
-    elif name == "S curve":
-        three, targets = datasets.make_s_curve(3_000, noise=0.3, random_state=5)
-        features = np.hstack([three, np.random.default_rng(5).normal(size=(3_000, 5))])
-    elif name == "blobs":
-        features, blob = datasets.make_blobs(3_000, n_features=6, centers=5, cluster_std=9.0, random_state=5)
-        targets = np.where(blob < 2, 1.0, -1.0)
-    elif name == "threes and eights":
-        pixels, digits = datasets.load_digits(return_X_y=True)
-        chosen = (digits == 3) | (digits == 8)
-        features, targets = pixels[chosen], np.where(digits[chosen] == 8, 1.0, -1.0)
-    elif name == "Friedman 3":
-        features, targets = datasets.make_friedman3(3_000, noise=0.1, random_state=1)
-    elif name == "Friedman 2":
-        features, targets = datasets.make_friedman2(3_000, noise=100.0, random_state=2)
-    elif name == "uncorrelated":
-        features, targets = datasets.make_sparse_uncorrelated(3_000, n_features=10, random_state=2)
-    elif name == "low rank":
-        features, targets = datasets.make_regression(
-            3_000, n_features=15, n_informative=8, effective_rank=5, noise=1.0, random_state=1
-        )
-    else:
-        columns, informative, redundant, share, apart, seed = {
-            "20 columns": (20, 6, 4, 0.5, 1.0, 1),
-            "rare positives": (12, 6, 4, 0.85, 0.8, 1),
-            "8 columns": (8, 5, 1, 0.6, 0.7, 2),
-            "uncertain classes": (15, 5, 5, 0.7, 0.5, 3),
-        }[name]
-        features, classes = datasets.make_classification(
-            3_000,
-            columns,
-            n_informative=informative,
-            n_redundant=redundant,
-            weights=[share],
-            class_sep=apart,
-            random_state=seed,
-        )
-        targets = np.where(classes == 1, 1.0, -1.0)
-    task: Task = "classification" if name in LABELLED else "regression"
-    return Table(name, features, targets, task, numbered(features.shape[1]))

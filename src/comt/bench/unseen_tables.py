@@ -1,0 +1,180 @@
+"""The data sets of the cells that automatic choice was not designed on: they come with scikit-learn, or are made up here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comt.baselines.base import Task
+from comt.datasets import Table
+from comt.datasets.synthetic import noisy_table
+from comt.datasets.table import numbered
+from comt.problem import Array
+
+#: features, and targets or labels ±1
+Rows = tuple[Array, Array]
+ROWS = 3_000
+#: made-up data after other people's notes: task, columns, score of the true model
+MADE_UP: dict[str, tuple[Task, int, float]] = {
+    "low signal": ("regression", 10, 0.3),
+    "linear": ("regression", 10, 0.92),
+    "54 columns": ("classification", 54, 0.9),
+    "logistic": ("classification", 10, 0.9),
+}
+
+
+@cache
+def table(name: str) -> Table:
+    """Return one of the data sets, standardised."""
+    if name in MADE_UP:
+        task, columns, oracle = MADE_UP[name]
+        return noisy_table(task, n_rows=5_000, n_features=columns, oracle=oracle, seed=54)
+    features, targets = _MAKERS[name]()
+    labelled = bool((np.abs(targets) == 1.0).all())
+    kind: Task = "classification" if labelled else "regression"
+    return Table(name, features, targets.astype(float), kind, numbered(features.shape[1])).standardised()
+
+
+def _loaded(name: str) -> Rows:
+    """Return features and targets of a data set, of scikit-learn's."""
+    from sklearn import datasets
+
+    features, targets = getattr(datasets, f"load_{name}")(return_X_y=True)
+    return features, targets
+
+
+def _made(name: str, **settings: Any) -> Rows:
+    """Return features and targets of a generator, of scikit-learn's."""
+    from sklearn import datasets
+
+    features, targets = getattr(datasets, f"make_{name}")(**{"n_samples": ROWS, **settings})
+    return features, targets
+
+
+def _labels(positive: NDArray[np.bool_]) -> Array:
+    return np.where(positive, 1.0, -1.0)
+
+
+def _odd(name: str) -> Rows:
+    """An odd digit; a benign tumour."""
+    features, targets = _loaded(name)
+    return features, _labels(targets % 2 == 1)
+
+
+def _high_digits() -> Rows:
+    features, digits = _loaded("digits")
+    return features, _labels(digits >= 5)
+
+
+def _threes_and_eights() -> Rows:
+    pixels, digits = _loaded("digits")
+    chosen = (digits == 3) | (digits == 8)
+    return pixels[chosen], _labels(digits[chosen] == 8)
+
+
+def _classes(columns: int, informative: int, redundant: int, share: float, apart: float, seed: int) -> Rows:
+    """Return clusters of two classes."""
+    features, classes = _made(
+        "classification",
+        n_features=columns,
+        n_informative=informative,
+        n_redundant=redundant,
+        weights=[share],
+        class_sep=apart,
+        random_state=seed,
+    )
+    return features, _labels(classes == 1)
+
+
+def _long_tailed_errors() -> Rows:
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(ROWS, 8)) + rng.normal(size=(ROWS, 1))  # columns that go together
+    return features, features @ np.array([1.0, -0.8, 0.6, 0.0, 0.0, 0.4, 0.0, -0.3]) + rng.standard_t(3, ROWS)
+
+
+def _with_chance(rows: Rows, columns: int, seed: int) -> Rows:
+    """Return the rows with further columns that say nothing."""
+    return np.hstack([rows[0], np.random.default_rng(seed).normal(size=(len(rows[0]), columns))]), rows[1]
+
+
+def _moons() -> Rows:
+    features, classes = _with_chance(_made("moons", noise=0.4, random_state=3), 6, 3)
+    return features, _labels(classes == 1)
+
+
+def _tumour_cells() -> Rows:
+    """The worst compactness from the mean of ten measurements."""
+    measured, _ = _loaded("breast_cancer")
+    return measured[:, :10], measured[:, 25]
+
+
+def _four_measurements() -> Rows:
+    """Texture, smoothness, symmetry and fractal dimension; a benign tumour."""
+    measured, benign = _loaded("breast_cancer")
+    return measured[:, [1, 4, 8, 9]], _labels(benign == 1)
+
+
+def _blobs() -> Rows:
+    features, blob = _made("blobs", n_features=6, centers=5, cluster_std=9.0, random_state=5)
+    return features, _labels(blob < 2)
+
+
+def _wine() -> Rows:
+    """Alcohol from twelve other measurements."""
+    measured, _ = _loaded("wine")
+    return measured[:, 1:], measured[:, 0]
+
+
+def _prices() -> Rows:
+    """Targets whose logarithm is linear: skewed, as prices are."""
+    rng = np.random.default_rng(6)
+    features = rng.normal(size=(ROWS, 10))
+    logarithm = features @ np.array([0.4, -0.3, 0.25, 0.2, 0.0, 0.0, 0.15, 0.0, -0.1, 0.0])
+    return features, 100.0 * np.exp(logarithm + 0.3 * rng.normal(size=ROWS))
+
+
+def _one_of_three_classes() -> Rows:
+    features, classes = _made(
+        "classification",
+        n_features=10,
+        n_informative=7,
+        n_redundant=0,
+        n_classes=3,
+        class_sep=0.9,
+        random_state=6,
+    )
+    return features, _labels(classes == 2)
+
+
+_MAKERS: dict[str, Callable[[], Rows]] = {
+    "diabetes": partial(_loaded, "diabetes"),
+    "Friedman": partial(_made, "friedman1", n_samples=4_000, n_features=10, noise=1.0, random_state=0),
+    "breast cancer": partial(_odd, "breast_cancer"),
+    "digits": partial(_odd, "digits"),
+    "Friedman 3": partial(_made, "friedman3", noise=0.1, random_state=1),
+    "low rank": partial(
+        _made, "regression", n_features=15, n_informative=8, effective_rank=5, noise=1.0, random_state=1
+    ),
+    "20 columns": partial(_classes, 20, 6, 4, 0.5, 1.0, 1),
+    "rare positives": partial(_classes, 12, 6, 4, 0.85, 0.8, 1),
+    "Friedman 2": partial(_made, "friedman2", noise=100.0, random_state=2),
+    "uncorrelated": partial(_made, "sparse_uncorrelated", n_features=10, random_state=2),
+    "high digits": _high_digits,
+    "8 columns": partial(_classes, 8, 5, 1, 0.6, 0.7, 2),
+    "digit values": partial(_loaded, "digits"),
+    "long-tailed errors": _long_tailed_errors,
+    "moons": _moons,
+    "uncertain classes": partial(_classes, 15, 5, 5, 0.7, 0.5, 3),
+    "tumour cells": _tumour_cells,
+    "S curve": lambda: _with_chance(_made("s_curve", noise=0.3, random_state=5), 5, 5),
+    "blobs": _blobs,
+    "threes and eights": _threes_and_eights,
+    "wine": _wine,
+    "prices": _prices,
+    "four measurements": _four_measurements,
+    "one of three classes": _one_of_three_classes,
+}
