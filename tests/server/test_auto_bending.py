@@ -111,6 +111,7 @@ def test_bending_speaks_against_flips_but_not_as_loudly_as_the_shape_for_right_l
 
 
 def test_few_trusted_rows_do_not_overrule_right_labels_of_a_bent_matter():
+    from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
 
     lost = []
@@ -122,8 +123,6 @@ def test_few_trusted_rows_do_not_overrule_right_labels_of_a_bent_matter():
         agents = np.repeat([f"a{k}" for k in range(5)], N // 5)
         np.random.default_rng(seed).shuffle(agents)
         model = CoMTClassifier().fit(features, targets, agents=agents, trusted=trusted)
-        from sklearn.linear_model import LogisticRegression
-
         plain = LogisticRegression().fit(features, targets)
         lost.append(
             roc_auc_score(test[1], plain.decision_function(test[0]))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from comt.agent.answers import compute, zeros
-from comt.agent.choosing import whole_rows
+from comt.agent.choosing import asked_rows
 from comt.queries import Answer, BendingSums
 
 if TYPE_CHECKING:
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 def _bending_sums(query: BendingSums, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
     arrays, rows = zeros(query), 0
-    for features, targets in prepared.part(query.thin):
-        if query.whole:
-            whole = whole_rows(query.preparation, features)
-            features, targets = features[whole], targets[whole]
+    for features, targets in asked_rows(query, prepared):
         rows += len(targets)
         errors = targets - features @ query.theta[0]
         along = features @ query.axes.T

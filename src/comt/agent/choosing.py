@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from comt.preparation import CAP, Preparation
 from comt.problem import Array
 from comt.queries import (
     Answer,
+    BendingSums,
     ErrorCounts,
     MomentsByAgent,
     MultipliedSums,
@@ -26,6 +28,7 @@ from comt.queries import (
 
 if TYPE_CHECKING:
     from comt.agent.agent import Agent
+    from comt.agent.data import Block, PreparedRows
 
 
 def _joint(features: Array, targets: Array) -> Array:
@@ -40,6 +43,13 @@ def _inside(preparation: Preparation, features: Array) -> Array:
 def whole_rows(preparation: Preparation, features: Array) -> NDArray[np.bool_]:
     """Return which rows have no capped cell."""
     return np.asarray((np.abs(_inside(preparation, features)) < CAP).all(axis=1))
+
+
+def asked_rows(query: NoisyLabelSums | BendingSums, prepared: PreparedRows) -> Iterator[Block]:
+    """Yield every thin-th row, without those that have a capped cell if the question leaves them out."""
+    for features, targets in prepared.part(query.thin):
+        whole = whole_rows(query.preparation, features) if query.whole else slice(None)
+        yield features[whole], targets[whole]
 
 
 def _both_signs(values: Array) -> Array:
@@ -155,10 +165,7 @@ def _noisy_label_sums(query: NoisyLabelSums, agent: Agent) -> Answer:
     weights = query.weights[:, slot]
     taking_part = np.flatnonzero(weights)
     loss = query.problem().loss
-    for features, targets in prepared.part(query.thin):
-        if query.whole:
-            whole = whole_rows(query.preparation, features)
-            features, targets = features[whole], targets[whole]
+    for features, targets in asked_rows(query, prepared):
         scores = features @ query.theta[taking_part].T
         for column, index in enumerate(taking_part):
             weight, positive = abs(weights[index]), expit(scores[:, column])

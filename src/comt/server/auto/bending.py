@@ -7,7 +7,7 @@ what the score interacts with, are left out: mistakes that depend on a column be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from comt.preparation import Preparation
 from comt.problem import Array
 from comt.queries import BendingSums
 from comt.server.ask import sum_if_allowed
-from comt.server.auto.centres import target_variance
+from comt.server.auto.centres import feature_spread, target_variance
 from comt.server.auto.moments import Moments
 
 #: most axes that are looked along, the widest ones
@@ -62,18 +62,7 @@ def bends(
     size = float(np.linalg.norm(bent))
     if size <= 0.0:
         return STRAIGHT
-    found = sum_if_allowed(
-        federation,
-        BendingSums(
-            loss_name="logistic",
-            preparation=preparation,
-            theta=theta[None],
-            axes=across.T @ axes,
-            bend=bent / size,
-            whole=whole,
-            thin=thin,
-        ),
-    )
+    found = sum_if_allowed(federation, replace(asked, axes=across.T @ axes, bend=bent / size))
     if found is None:
         return STRAIGHT
     # what is left of Σ e q, and of Σ q² beside a linear fit
@@ -88,9 +77,9 @@ def bends(
 
 def _whitened(preparation: Preparation, moments: Moments, theta: Array) -> tuple[Array, Array]:
     """Return axes along which features have about unit variance (r, p), and the direction of the score in them (r,)."""
-    d, rows = len(preparation.center), max(moments.rows, 1.0)
-    mean = moments.gram[:d, -1] / (rows * preparation.constant) if preparation.constant else np.zeros(d)
-    values, vectors = np.linalg.eigh(moments.gram[:d, :d] / rows - np.outer(mean, mean))
+    mean, covariance = feature_spread(preparation, moments)
+    d = len(mean)
+    values, vectors = np.linalg.eigh(covariance)
     kept = np.argsort(-values)[:AXES]
     widths = np.sqrt(np.maximum(values[kept], 0.0) + SHRUNK * max(float(values.mean()), 1e-12))
     axes = np.zeros((len(kept), preparation.width))

@@ -92,11 +92,16 @@ def noise_centres(preparation: Preparation, moments: Moments, trusted: Moments, 
     return centres
 
 
-def _variances(preparation: Preparation, moments: Moments) -> Array:
-    """Return the variance of every feature."""
+def feature_spread(preparation: Preparation, moments: Moments) -> tuple[Array, Array]:
+    """Return mean and covariance of the features (around zero without a constant column: the mean cannot be told)."""
     d, rows = len(preparation.center), max(moments.rows, 1e-12)
     mean = moments.gram[:d, -1] / (rows * preparation.constant) if preparation.constant else np.zeros(d)
-    variance: Array = np.maximum(np.diag(moments.gram)[:d] / rows - mean**2, 0.0)
+    return mean, moments.gram[:d, :d] / rows - np.outer(mean, mean)
+
+
+def _variances(preparation: Preparation, moments: Moments) -> Array:
+    """Return the variance of every feature."""
+    variance: Array = np.maximum(np.diag(feature_spread(preparation, moments)[1]), 0.0)
     return variance
 
 

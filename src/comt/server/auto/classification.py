@@ -20,6 +20,7 @@ from comt.server.auto.agents import moments_of
 from comt.server.auto.asking import ask_about_labels
 from comt.server.auto.bending import STRAIGHT, Bending, bends
 from comt.server.auto.capped import mislead
+from comt.server.auto.centres import feature_spread
 from comt.server.auto.choice import Choice, Line, largest_first
 from comt.server.auto.labels import BuggyLabels, LabelFit, reliability, score_size
 from comt.server.auto.laplace import Hypothesis, weigh
@@ -66,9 +67,8 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     if without_capped:
         everyone = whole
     trusted_rows = int(moments["trusted_rows"].sum())
-    d, rows, count = len(preparation.center), max(everyone.rows, 1.0), len(federation.agents)
-    mean = everyone.gram[:d, -1] / (rows * preparation.constant) if preparation.constant else np.zeros(d)
-    spread = everyone.gram[:d, :d] / rows - np.outer(mean, mean)
+    rows, count = max(everyone.rows, 1.0), len(federation.agents)
+    _, spread = feature_spread(preparation, everyone)
     labels = BuggyLabels(federation, preparation, max(1, int(np.ceil(rows / SAMPLE))), whole=without_capped)
     together, *own = labels.fits(np.vstack([np.ones(count), np.eye(count)]))
     if trusted_rows == 0:

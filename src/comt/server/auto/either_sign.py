@@ -16,8 +16,6 @@ from comt.server.auto.ranks import bayes_bound
 
 #: most that the unverified rows may say against a model, in nats: no model of errors is that right
 MOST = 15.0
-#: smallest share of rows of the rarer sign
-RARER = 0.05
 #: degrees of freedom of the noise that unverified rows tell: few, for errors are seldom normal
 NOISE_ROWS = 8.0
 
@@ -32,7 +30,7 @@ def either_sign(
     A model also loses weight where the ``trusted`` rows have larger errors than it says.
     """
     found = mixtures.negated
-    if found.value < mixtures.plain + mixtures.clearly or not RARER < found.share < 1.0 - RARER:
+    if not mixtures.stands_out(found):
         return list(rivals)
     both = np.stack([found.theta, preparation.multiplied(found.theta, -1.0)])
     models = both if found.share >= 0.5 else both[::-1]

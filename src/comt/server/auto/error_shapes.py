@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from comt.problem import Array
-from comt.queries import rank_edges
+from comt.queries import rank_middles
 
 STEPS = 50
 #: least variance of an error, in prepared units
@@ -67,9 +67,10 @@ def lopsided(counts: Array) -> Array:
 
 
 def _middles() -> Array:
-    """Return an error for every bin."""
-    edges = rank_edges()
-    return np.concatenate([1.5 * edges[:1], 0.5 * (edges[1:] + edges[:-1]), 1.5 * edges[-1:]])
+    """Return an error for every bin; those beyond the last edges lie somewhat further out."""
+    middles = rank_middles()
+    middles[[0, -1]] *= 1.5
+    return middles
 
 
 def _log_normal(squares: Array, variance: Array) -> Array:

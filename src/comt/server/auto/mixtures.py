@@ -33,6 +33,8 @@ LEAST_NOISE = 1e-3
 #: by how much the log likelihood of the rows must exceed that of simpler explanations before a mixture is believed (also per
 #: column: many of them fit chance)
 CLEARLY_BETTER, PER_COLUMN = 20.0, 1.5
+#: smallest share of rows of the rarer part
+RARER = 0.05
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,10 @@ class Mixtures:
     #: by how much a mixture must be ahead to be believed
     clearly: float
 
+    def stands_out(self, found: Mixture, beside: float = -np.inf) -> bool:
+        """Tell whether a mixture has two parts and is clearly better than the plain fit, and than ``beside``."""
+        return found.value >= max(self.plain, beside) + self.clearly and RARER < found.share < 1.0 - RARER
+
 
 def find_mixtures(
     federation: Federation,
@@ -75,26 +81,41 @@ def find_mixtures(
     """Look for targets negated or multiplied in part, from ``starts``; ``rivals`` call rows that do not fit them wrong."""
     rows, origin = max(moments.rows, 1.0), preparation.origin
     from_zero = moments.less(origin)
-    negated, multiplied = _fit(federation, preparation, from_zero, [start - origin for start in starts], thin)
     fit = from_zero.ridge()
-    asked = np.stack([fit + origin, *rivals])
-    errors = ErrorCounts(loss_name="squared", preparation=preparation, theta=asked, signed=True, thin=thin)
+    left = from_zero.squared_error(fit)
+    negated, multiplied = (
+        replace(found, theta=found.theta + origin)
+        for found in _fit(federation, preparation, from_zero, left, [start - origin for start in starts], thin)
+    )
+    noise = max(left, LEAST_NOISE * from_zero.target_sq) / rows
+    found = Mixtures(
+        negated,
+        multiplied,
+        plain=-0.5 * rows * (np.log(2.0 * np.pi * noise) + 1.0),
+        far_out=np.full(len(rivals), -np.inf),
+        lopsided=-np.inf,
+        clearly=max(CLEARLY_BETTER, PER_COLUMN * preparation.width),
+    )
+    if not (found.stands_out(negated) or found.stands_out(multiplied)):
+        return found  # what else would explain the rows need not be asked
+    models = np.stack([fit + origin, *rivals])
+    errors = ErrorCounts(loss_name="squared", preparation=preparation, theta=models, signed=True, thin=thin)
     counts = federation.sum(errors)["counts"]
-    noise = max(from_zero.squared_error(fit), LEAST_NOISE * from_zero.target_sq) / rows
-    return Mixtures(
-        replace(negated, theta=negated.theta + origin),
-        replace(multiplied, theta=multiplied.theta + origin),
-        plain=max(-0.5 * rows * (np.log(2.0 * np.pi * noise) + 1.0), thin * float(on_both_sides(counts[:1])[0])),
+    return replace(
+        found,
+        plain=max(found.plain, thin * float(on_both_sides(counts[:1])[0])),
         far_out=thin * few_far_out(counts[1:]),
         lopsided=thin * float(lopsided(counts).max()),
-        clearly=max(CLEARLY_BETTER, PER_COLUMN * preparation.width),
     )
 
 
 def _fit(
-    federation: Federation, preparation: Preparation, moments: Moments, starts: Sequence[Array], thin: int
+    federation: Federation, preparation: Preparation, moments: Moments, left: float, starts: Sequence[Array], thin: int
 ) -> tuple[Mixture, Mixture]:
-    """Return part of the targets negated, and part of them multiplied; everything counts from raw zero."""
+    """Return part of the targets negated, and part of them multiplied; everything counts from raw zero.
+
+    ``left`` is the squared error of the plain fit.
+    """
     rows = max(moments.rows, 1.0)
     used = [start for start in starts if start.any()]
     signs = np.stack([*used, *_axes(moments)])
@@ -104,7 +125,7 @@ def _fit(
     factor = np.append(np.full(len(signs), -1.0), [f for _, f, _ in parts])
     # signs are found from afar; two units are told apart only by errors that are small to begin with
     largest = max(moments.target_sq, 1e-12)
-    small = max(SMALL * moments.squared_error(moments.ridge()), LEAST_NOISE * largest)
+    small = max(SMALL * left, LEAST_NOISE * largest)
     noise = np.append(np.full(len(signs), largest), [small / part**2 for _, _, part in parts]) / rows
     share = np.full(len(theta), 0.6)
     totals = _ask(federation, preparation, theta, factor, noise, share, thin)

@@ -8,8 +8,8 @@ from comt.preparation import Preparation
 from comt.problem import Array
 from comt.server.auto.mixtures import Mixtures
 
-#: smallest factor that is no matter of taste, smallest share of rows of the rarer unit
-SMALLEST, RARER = 2.0, 0.05
+#: smallest factor that is no matter of taste
+SMALLEST = 2.0
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,7 @@ class Multiplied:
 def part_multiplied(preparation: Preparation, mixtures: Mixtures) -> list[Multiplied]:
     """Return both readings if the rows clearly speak for two units, none otherwise."""
     found = mixtures.multiplied
-    others = max(mixtures.plain, mixtures.lopsided)
-    if found.value < others + mixtures.clearly or found.factor < SMALLEST or not RARER < found.share < 1.0 - RARER:
+    if found.factor < SMALLEST or not mixtures.stands_out(found, mixtures.lopsided):
         return []
     told = f"{found.factor:.3g}"
     return [
