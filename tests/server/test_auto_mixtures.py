@@ -14,9 +14,10 @@ from comt.datasets import noisy_federation
 from comt.datasets.corruptions import ScaledTargets, WrongAgents
 from comt.federation import LocalFederation
 from comt.preparation import Preparation
-from comt.queries import RANK_BINS, MomentsByAgent, MultipliedSums, rank_edges
+from comt.queries import RANK_BINS, ErrorCounts, MomentsByAgent, MultipliedSums, rank_edges
 from comt.server.auto.capped import mislead
 from comt.server.auto.either_sign import either_sign
+from comt.server.auto.error_shapes import by_prediction
 from comt.server.auto.mixtures import find_mixtures
 from comt.server.auto.moments import Moments
 from comt.server.auto.part_multiplied import part_multiplied
@@ -138,7 +139,7 @@ def test_a_part_in_another_unit_is_found_with_its_factor(factor, share):
         np.testing.assert_allclose(first.theta, second.theta, atol=1e-8)
 
 
-@pytest.mark.parametrize("errors", ["normal", "long-tailed", "skewed"])
+@pytest.mark.parametrize("errors", ["normal", "long-tailed", "skewed", "growing", "bent"])
 def test_rows_in_one_unit_are_not_called_a_mixture_of_two(errors):
     features, targets, _ = mixture(1.0)
     rng = np.random.default_rng(5)
@@ -146,8 +147,38 @@ def test_rows_in_one_unit_are_not_called_a_mixture_of_two(errors):
         targets = targets + 0.4 * rng.standard_t(2.5, size=len(targets))
     elif errors == "skewed":
         targets = targets + rng.exponential(2.0, size=len(targets))
+    elif errors == "growing":  # as those of prices
+        targets = np.exp(0.6 * targets)
+        targets -= targets.mean()
+    elif errors == "bent":
+        targets = np.minimum(features @ [2.0, -1.0, 1.0, 0.0] + 0.3 * targets, 0.3)
+        targets -= targets.mean()
     plain = moments(features, targets).ridge()
     assert part_multiplied(PREPARATION, found_in(features, targets, 3, [plain], [])) == []
+
+
+def test_errors_are_counted_in_every_range_of_predictions():
+    features, targets, theta = mixture(1.0, n=400)
+    models, between = np.stack([theta, 0.5 * theta]), np.array([[-0.5, 0.1, 0.9], [-0.2, 0.0, 0.3]])
+    query = ErrorCounts(loss_name="squared", preparation=PREPARATION, theta=models, between=between)
+    with federation(features, targets).open() as run:
+        counts = run.sum(query)["counts"]
+    wide = np.column_stack([features, np.full(400, 10.0)])
+    for b in range(2):
+        predicted = wide @ models[b]
+        ranges = (predicted[:, None] > between[b]).sum(axis=1)
+        bins = np.searchsorted(rank_edges(), targets - predicted, side="right")
+        expected = np.zeros((4, RANK_BINS))
+        np.add.at(expected, (ranges, bins), 1.0)
+        np.testing.assert_array_equal(counts[b], expected)
+
+
+def test_what_errors_of_their_own_in_every_range_explain_is_a_sum_of_normal_densities():
+    rng = np.random.default_rng(0)
+    errors = [rng.normal(mean, width, size=3000) for mean, width in ((-1.0, 0.3), (0.2, 1.0), (0.5, 2.0))]
+    counts = np.stack([np.bincount(np.searchsorted(rank_edges(), part), minlength=RANK_BINS) for part in errors])
+    expected = sum(norm.logpdf(part, part.mean(), part.std()).sum() for part in errors)
+    assert by_prediction(counts[None].astype(float))[0] == pytest.approx(expected - 6.0, rel=2e-3)
 
 
 def test_six_trusted_rows_are_enough_where_half_of_the_targets_are_three_times_too_large():

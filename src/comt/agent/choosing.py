@@ -131,8 +131,15 @@ def _error_counts(query: ErrorCounts, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
     counts = zeros(query)["counts"]
     for features, targets in prepared.part(query.thin):
-        errors = targets[:, None] - features @ query.theta.T
-        counts += counted(errors if query.signed else np.abs(errors))
+        predicted = features @ query.theta.T
+        errors = targets[:, None] - predicted
+        if query.between is None:
+            counts += counted(np.abs(errors))
+            continue
+        for index, between in enumerate(query.between):
+            ranges = np.searchsorted(between, predicted[:, index])
+            for range_ in np.unique(ranges):
+                counts[index, range_] += counted(errors[ranges == range_, index, None])[0]
     return Answer({"counts": counts}, {"counts": prepared.n_rows})
 
 

@@ -119,19 +119,25 @@ class RobustMoments(ModelQuery):
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorCounts(ModelQuery):
-    """How many buggy rows have an error |e| in each bin of the grid of ranks, for B models; or e, with its sign."""
+    """How many buggy rows have an error |e| in each bin of the grid of ranks, for B models.
+
+    With ``between``, which parts predictions into ranges, the errors keep their sign and are counted range by range.
+    """
 
     purpose: ClassVar[str] = "histogram of errors"
     theta: Array  # (B, p)
-    signed: bool = False
+    between: Array | None = None  # (B, ranges − 1), ascending
     thin: int = 1
 
     def __post_init__(self) -> None:
         check_batch(self.theta, "theta")
+        if self.between is not None:
+            check_batch(self.between, "between")
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Counts per model."""
-        return {"counts": (len(self.theta), RANK_BINS)}
+        """Counts per model, and per range of predictions if there are several."""
+        ranges = () if self.between is None else (self.between.shape[1] + 1,)
+        return {"counts": (len(self.theta), *ranges, RANK_BINS)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,8 @@ _EVEN = np.full(len(PULLS) + 1, -np.log(len(PULLS) + 1))
 PRIOR_ROWS = 2.0
 #: share of the evidence in a weight, the rest being cross-validation; below FEW rows the evidence is mostly its prior
 EVIDENCE_SHARE, FEW, EVIDENCE_SHARE_OF_FEW = 0.8, 10, 0.3
+#: with many trusted rows per column, rows left out tell more than a model of corrections does: the share falls in between
+PER_COLUMN, EVIDENCE_SHARE_OF_MANY = (4.0, 6.0), 0.2
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,20 @@ def correct(centres: Sequence[Centre], folds: Sequence[Moments], error_size: flo
             held_out += held.squared_errors(starts[:, None, :] + _moves(starts, folds_but(folds, fold), firmness))
     rows = trusted.rows
     by_validation = -0.5 * rows * np.log((error_size + held_out) / (rows + PRIOR_ROWS))
-    share = EVIDENCE_SHARE if rows >= FEW else EVIDENCE_SHARE_OF_FEW
+    share = _evidence_share(rows, len(trusted.gram))
     evidence = _evidence(centres, folds, trusted, error_size, firmness)
     # a model of the rows may be right as it is; that the answer is always zero is not worth half a prior
     by_chance = BY_CHANCE if rows >= FEW else BY_CHANCE_OF_FEW
     by_pull = np.append(np.full(len(PULLS), (1.0 - by_chance) / len(PULLS)), by_chance)
     prior = np.stack([np.log(by_pull) if centre.theta.any() else _EVEN for centre in centres])
     return Corrections(theta, held_out, prior + share * evidence + (1.0 - share) * by_validation)
+
+
+def _evidence_share(rows: float, width: int) -> float:
+    """Return the share of the evidence in a weight: cross-validation knows little with few rows, much with many."""
+    if rows < FEW:
+        return EVIDENCE_SHARE_OF_FEW
+    return float(np.interp(rows / width, PER_COLUMN, (EVIDENCE_SHARE, EVIDENCE_SHARE_OF_MANY)))
 
 
 def _firmness(rows_behind: Array) -> Array:

@@ -66,6 +66,19 @@ def lopsided(counts: Array) -> Array:
     return best
 
 
+def by_prediction(counts: Array) -> Array:
+    """Return the log likelihood per model if errors are normal in every range of predictions (models × ranges × bins).
+
+    Mean and width of each range are its own: a model that is bent, errors that grow. Every number so fitted is charged.
+    """
+    middles, rows = _middles(), np.maximum(counts.sum(axis=2), 1e-12)
+    mean = counts @ middles / rows
+    away = (middles - mean[:, :, None]) ** 2
+    variance = np.maximum((counts * away).sum(axis=2) / rows, LEAST)
+    explained: Array = -0.5 * (rows * (np.log(2.0 * np.pi * variance) + 1.0)).sum(axis=1)
+    return explained - 2.0 * (rows >= 1.0).sum(axis=1)
+
+
 def _middles() -> Array:
     """Return an error for every bin; those beyond the last edges lie somewhat further out."""
     middles = rank_middles()

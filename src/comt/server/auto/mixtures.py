@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from comt.federation.base import Federation
 from comt.preparation import Preparation
 from comt.problem import Array
 from comt.queries import ErrorCounts, MultipliedSums, Totals
-from comt.server.auto.error_shapes import few_far_out, lopsided, on_both_sides
+from comt.server.auto.error_shapes import by_prediction, few_far_out, lopsided, on_both_sides
 from comt.server.auto.moments import Moments
 
 STEPS, INNER, SETTLED = 15, 8, 1e-5
@@ -33,6 +34,8 @@ LEAST_NOISE = 1e-3
 #: by how much the log likelihood of the rows must exceed that of simpler explanations before a mixture is believed (also per
 #: column: many of them fit chance)
 CLEARLY_BETTER, PER_COLUMN = 20.0, 1.5
+#: ranges of predictions in which errors may differ
+RANGES = 8
 #: smallest share of rows of the rarer part
 RARER = 0.05
 
@@ -60,8 +63,8 @@ class Mixtures:
     plain: float
     #: the rivals with some errors far out
     far_out: Array
-    #: the plain fit or a rival, whichever is best, with errors of two kinds
-    lopsided: float
+    #: the plain fit or a rival, whichever is best, with errors of two kinds, or with errors that depend on the prediction
+    uneven: float
     #: by how much a mixture must be ahead to be believed
     clearly: float
 
@@ -93,20 +96,32 @@ def find_mixtures(
         multiplied,
         plain=-0.5 * rows * (np.log(2.0 * np.pi * noise) + 1.0),
         far_out=np.full(len(rivals), -np.inf),
-        lopsided=-np.inf,
+        uneven=-np.inf,
         clearly=max(CLEARLY_BETTER, PER_COLUMN * preparation.width),
     )
     if not (found.stands_out(negated) or found.stands_out(multiplied)):
         return found  # what else would explain the rows need not be asked
     models = np.stack([fit + origin, *rivals])
-    errors = ErrorCounts(loss_name="squared", preparation=preparation, theta=models, signed=True, thin=thin)
-    counts = federation.sum(errors)["counts"]
+    between = _ranges(preparation, moments, models)
+    errors = ErrorCounts(loss_name="squared", preparation=preparation, theta=models, between=between, thin=thin)
+    by_range = federation.sum(errors)["counts"]
+    counts = by_range.sum(axis=1)
     return replace(
         found,
         plain=max(found.plain, thin * float(on_both_sides(counts[:1])[0])),
         far_out=thin * few_far_out(counts[1:]),
-        lopsided=thin * float(lopsided(counts).max()),
+        uneven=thin * float(max(lopsided(counts).max(), by_prediction(by_range).max())),
     )
+
+
+def _ranges(preparation: Preparation, moments: Moments, models: Array) -> Array:
+    """Return what parts the predictions of every model into ranges of about as many rows (if they are normal)."""
+    rows = max(moments.rows, 1.0)
+    mean = models @ moments.gram[:, -1] / (rows * preparation.constant) if preparation.constant else np.zeros(len(models))
+    square = np.einsum("bi,ij,bj->b", models, moments.gram, models) / rows
+    width = np.sqrt(np.maximum(square - mean**2, 1e-12))
+    between: Array = mean[:, None] + width[:, None] * ndtri(np.arange(1, RANGES) / RANGES)
+    return between
 
 
 def _fit(

@@ -27,7 +27,7 @@ class Multiplied:
 def part_multiplied(preparation: Preparation, mixtures: Mixtures) -> list[Multiplied]:
     """Return both readings if the rows clearly speak for two units, none otherwise."""
     found = mixtures.multiplied
-    if found.factor < SMALLEST or not mixtures.stands_out(found, mixtures.lopsided):
+    if found.factor < SMALLEST or not mixtures.stands_out(found, mixtures.uneven):
         return []
     told = f"{found.factor:.3g}"
     return [
