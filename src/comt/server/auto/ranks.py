@@ -7,8 +7,7 @@ distribution, so the mean rank of m rows is about normal around ½ with variance
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtr
-from scipy.stats import binom
+from scipy.stats import binom, pearson3
 
 from comt.problem import Array
 
@@ -18,19 +17,15 @@ TAILS = (0.05, 0.1, 0.2, 0.35)
 
 def mean_rank_p(buggy: Array, trusted: Array) -> Array:
     """Return two-sided p-values of the mean mid-rank of trusted rows, for counts (..., bins)."""
-    mean, variance = _mean_rank(buggy, trusted)
-    p: Array = 2.0 * ndtr(-np.abs(mean - 0.5) / np.sqrt(variance))
-    return p
+    return _two_sided(*_mean_rank(buggy, trusted))
 
 
 def stratified_p(buggy: Array, trusted: Array) -> float:
     """Return the p-value of trusted rows that were ranked fold by fold (folds, bins), each fold by a model of its own."""
     count = trusted.sum(axis=-1)
-    mean, variance = _mean_rank(buggy, trusted)
-    taking_part = count > 0
-    share = count[taking_part] / count.sum()
-    away = float(share @ (mean[taking_part] - 0.5))
-    return float(2.0 * ndtr(-abs(away) / np.sqrt(float(share**2 @ variance[taking_part]))))
+    share = count / count.sum()
+    away, variance, third = _mean_rank(buggy, trusted)
+    return float(_two_sided(share @ away, share**2 @ variance, share**3 @ third))
 
 
 def tail_p(buggy: Array, trusted: Array) -> Array:
@@ -53,15 +48,29 @@ def tail_p(buggy: Array, trusted: Array) -> Array:
     return p
 
 
-def _mean_rank(buggy: Array, trusted: Array) -> tuple[Array, Array]:
-    """Return the mean mid-rank of trusted rows and its variance."""
-    all_rows = np.maximum(buggy.sum(axis=-1, keepdims=True), 1e-12)
-    rank = (np.cumsum(buggy, axis=-1) - 0.5 * buggy) / all_rows
-    count = np.maximum(trusted.sum(axis=-1), 1e-12)
-    mean = (rank * trusted).sum(axis=-1) / count
-    # rows in one bin are tied: their ranks vary less than uniform ones
-    variance = np.maximum((1.0 - ((buggy / all_rows) ** 3).sum(axis=-1)) / 12.0, 1e-6)
-    return mean, variance * (1.0 / count + 1.0 / all_rows[..., 0])
+def _mean_rank(buggy: Array, trusted: Array) -> tuple[Array, Array, Array]:
+    """Return how far the mean mid-rank of trusted rows is from ½, and its variance and third moment if they are like the others.
+
+    These are Wilcoxon's, of a sample drawn from all rows without replacement: rows in one bin are tied, so that their ranks
+    vary less than uniform ones, and where most rows share one value they are skewed.
+    """
+    pooled = buggy + trusted
+    rows, count = np.maximum(pooled.sum(axis=-1), 2.0), np.maximum(trusted.sum(axis=-1), 1e-12)
+    away = (np.cumsum(pooled, axis=-1) - 0.5 * pooled) / rows[..., None] - 0.5
+    square, cube = ((pooled * away**power).sum(axis=-1) / rows for power in (2, 3))
+    others = np.maximum(rows - count, 1e-12) / rows
+    variance = np.maximum(square, 1e-12) / count * others * rows / (rows - 1.0)
+    third = cube / count**2 * others * (2.0 * others - 1.0)
+    return (away * trusted).sum(axis=-1) / count, variance, third
+
+
+def _two_sided(away: Array, variance: Array, third: Array) -> Array:
+    """Return p-values by a gamma distribution of the same three moments (Pearson's type III); the normal one is too sure of
+    few rows where a column is nearly always one value.
+    """
+    size, skew = away / np.sqrt(variance), third / variance**1.5
+    p: Array = np.minimum(1.0, 2.0 * np.minimum(pearson3.cdf(size, skew), pearson3.sf(size, skew)))
+    return p
 
 
 def combine(p_values: Array) -> float:
