@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -11,7 +13,7 @@ from comt.federation import LocalFederation
 from comt.preparation import Preparation
 from comt.server.auto.agents import agent_weights
 from comt.server.auto.moments import PENALTIES, Moments, total
-from comt.server.auto.ranks import bayes_bound, combine, mean_rank_p, stratified_p
+from comt.server.auto.ranks import _mean_rank, bayes_bound, combine, mean_rank_p, stratified_p
 
 D = 4
 
@@ -87,6 +89,32 @@ def test_ranks_of_like_rows_are_uniform_and_of_shifted_rows_are_not():
     assert mean_rank_p(buggy, shifted) < 1e-3
     # one stratum is the same test
     assert stratified_p(buggy[None], shifted[None]) == pytest.approx(float(mean_rank_p(buggy, shifted)))
+
+
+def test_moments_of_a_mean_rank_are_those_over_all_samples():
+    """Every way to draw three of nine rows, tied as they are."""
+    values = np.array([0, 0, 0, 0, 1, 1, 2, 5, 5])
+    counts = np.bincount(values, minlength=6).astype(float)
+    ranks = stats.rankdata(values) / 9 - 0.5 / 9 - 0.5
+    means = np.array([ranks[list(sample)].mean() for sample in combinations(range(9), 3)])
+    trusted = np.bincount(values[[0, 4, 8]], minlength=6).astype(float)
+    away, variance, third = _mean_rank(counts - trusted, trusted)
+    assert away == pytest.approx(ranks[[0, 4, 8]].mean())
+    assert variance == pytest.approx((means**2).mean())
+    assert third == pytest.approx((means**3).mean())
+
+
+@pytest.mark.parametrize("other", [0.001, 0.01, 0.1])
+def test_a_column_that_is_nearly_always_one_value_refutes_nothing(other):
+    rng = np.random.default_rng(4)
+    columns = np.where(rng.random((4000, 1006)) < other, rng.integers(1, 20, size=(4000, 1006)), 0)
+    buggy, trusted = (
+        np.stack([np.bincount(column, minlength=20) for column in part]).astype(float)
+        for part in (columns[:, :1000], columns[:, 1000:])
+    )
+    p = mean_rank_p(buggy, trusted)
+    assert (p < 0.01).mean() < 0.02
+    assert p.min() > 1e-4
 
 
 def test_combining_and_bounding_p_values():

@@ -109,6 +109,17 @@ def test_rows_of_one_sign_are_not_called_a_mixture():
     assert either_sign(PREPARATION, found_in(features, targets), [], NO_ROWS) == []
 
 
+def test_a_plain_fit_that_finds_something_else_speaks_against_two_signs():
+    """Sizes of the targets follow one column whatever their sign, but their mean follows another."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(1500, D))
+    either = np.sign(rng.normal(size=1500)) * features[:, 0]
+    first, _ = either_sign(PREPARATION, found_in(features, either + 0.1 * rng.normal(size=1500)), [], NO_ROWS)
+    assert first.weight > 0.9
+    first, second = either_sign(PREPARATION, found_in(features, either + 0.4 * features[:, 1]), [], NO_ROWS)
+    assert max(first.weight, second.weight) < 1e-6
+
+
 def test_targets_that_keep_off_the_middle_are_not_called_a_mixture():
     """A scale from 0 to 9 about its mean has few values near zero: two signs explain it, and so does its shape."""
     rng = np.random.default_rng(0)

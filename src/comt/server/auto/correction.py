@@ -52,7 +52,7 @@ def correct(centres: Sequence[Centre], folds: Sequence[Moments], error_size: flo
             held_out += held.squared_errors(starts[:, None, :] + _moves(starts, folds_but(folds, fold), firmness))
     rows = trusted.rows
     by_validation = -0.5 * rows * np.log((error_size + held_out) / (rows + PRIOR_ROWS))
-    share = _evidence_share(rows, len(trusted.gram))
+    share = evidence_share(rows, len(trusted.gram))
     evidence = _evidence(centres, folds, trusted, error_size, firmness)
     # a model of the rows may be right as it is; that the answer is always zero is not worth half a prior
     by_chance = BY_CHANCE if rows >= FEW else BY_CHANCE_OF_FEW
@@ -61,7 +61,7 @@ def correct(centres: Sequence[Centre], folds: Sequence[Moments], error_size: flo
     return Corrections(theta, held_out, prior + share * evidence + (1.0 - share) * by_validation)
 
 
-def _evidence_share(rows: float, width: int) -> float:
+def evidence_share(rows: float, width: int) -> float:
     """Return the share of the evidence in a weight: cross-validation knows little with few rows, much with many."""
     if rows < FEW:
         return EVIDENCE_SHARE_OF_FEW

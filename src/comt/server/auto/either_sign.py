@@ -36,7 +36,7 @@ def either_sign(
     models = both if found.share >= 0.5 else both[::-1]
     kept = max(found.share, 1.0 - found.share)
     ahead = found.value - mixtures.far_out
-    own = float(np.exp(np.clip(ahead.min(initial=0.0), -MOST, 0.0)))
+    own = mixtures.agrees * float(np.exp(np.clip(ahead.min(initial=0.0), -MOST, 0.0)))
     theirs = np.exp(-np.clip(ahead, 0.0, MOST)).tolist()
     larger = trusted.squared_errors(models) / (max(trusted.rows, 1.0) * found.noise)
     bearable = [bayes_bound(p) for p in f_distribution.sf(larger, max(trusted.rows, 1.0), NOISE_ROWS).tolist()]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
+from scipy.stats import chi2
 
 from comt.federation.base import Federation
 from comt.preparation import Preparation
@@ -34,6 +35,8 @@ LEAST_NOISE = 1e-3
 #: by how much the log likelihood of the rows must exceed that of simpler explanations before a mixture is believed (also per
 #: column: many of them fit chance)
 CLEARLY_BETTER, PER_COLUMN = 20.0, 1.5
+#: what chance makes of a plain fit as seldom as this speaks against two signs
+SELDOM = 1e-3
 #: ranges of predictions in which errors may differ
 RANGES = 8
 #: smallest share of rows of the rarer part
@@ -67,6 +70,8 @@ class Mixtures:
     uneven: float
     #: by how much a mixture must be ahead to be believed
     clearly: float
+    #: how far the plain fit is what two signs make of a model, from 0 to 1
+    agrees: float
 
     def stands_out(self, found: Mixture, beside: float = -np.inf) -> bool:
         """Tell whether a mixture has two parts and is clearly better than the plain fit, and than ``beside``."""
@@ -98,6 +103,7 @@ def find_mixtures(
         far_out=np.full(len(rivals), -np.inf),
         uneven=-np.inf,
         clearly=max(CLEARLY_BETTER, PER_COLUMN * preparation.width),
+        agrees=_agrees(from_zero, negated.theta - origin),
     )
     if not (found.stands_out(negated) or found.stands_out(multiplied)):
         return found  # what else would explain the rows need not be asked
@@ -112,6 +118,22 @@ def find_mixtures(
         far_out=thin * few_far_out(counts[1:]),
         uneven=thin * float(max(lopsided(counts).max(), by_prediction(by_range).max())),
     )
+
+
+def _agrees(moments: Moments, theta: Array) -> float:
+    """Return how far the plain fit is a multiple of θ, as it must be where targets follow x·θ or its negative.
+
+    What it finds beside θ is chance, then: χ² with a degree of freedom for every other column. It speaks against two signs by
+    as much of what the plain fit finds as lies beside θ; a fit that finds nothing says nothing.
+    """
+    gram, others = moments.gram, len(theta) - 1
+    plain = np.linalg.lstsq(gram, moments.cross, rcond=None)[0]
+    noise = max(moments.squared_error(plain), 1e-300) / max(moments.rows - len(theta), 1.0)
+    along = float(theta @ gram @ plain) / max(float(theta @ gram @ theta), 1e-300) * theta
+    beside = float((plain - along) @ gram @ (plain - along)) / noise
+    surplus = max(beside - others, 0.0)
+    share = surplus / (surplus + float(along @ gram @ along) / noise + 1e-12)
+    return float(min(1.0, float(chi2.sf(beside, max(others, 1))) / SELDOM) ** share)
 
 
 def _ranges(preparation: Preparation, moments: Moments, models: Array) -> Array:

@@ -58,9 +58,9 @@ def _mean_rank(buggy: Array, trusted: Array) -> tuple[Array, Array, Array]:
     rows, count = np.maximum(pooled.sum(axis=-1), 2.0), np.maximum(trusted.sum(axis=-1), 1e-12)
     away = (np.cumsum(pooled, axis=-1) - 0.5 * pooled) / rows[..., None] - 0.5
     square, cube = ((pooled * away**power).sum(axis=-1) / rows for power in (2, 3))
-    others = np.maximum(rows - count, 1e-12) / rows
-    variance = np.maximum(square, 1e-12) / count * others * rows / (rows - 1.0)
-    third = cube / count**2 * others * (2.0 * others - 1.0)
+    others = np.maximum(rows - count, 1e-12)
+    variance = np.maximum(square, 1e-12) / count * others / (rows - 1.0)
+    third = cube / count**2 * others * (others - count) / ((rows - 1.0) * np.maximum(rows - 2.0, 1.0))
     return (away * trusted).sum(axis=-1) / count, variance, third
 
 
