@@ -22,6 +22,7 @@ from comt.server.auto.bending import STRAIGHT, Bending, bends
 from comt.server.auto.capped import mislead
 from comt.server.auto.centres import feature_spread
 from comt.server.auto.choice import Choice, Line, largest_first
+from comt.server.auto.correction import right_but_for_chance
 from comt.server.auto.labels import BuggyLabels, LabelFit, reliability, score_size
 from comt.server.auto.laplace import Hypothesis, weigh
 from comt.server.auto.moments import total
@@ -87,7 +88,9 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     models, rates, right = _models(
         labels, together, own, signs, spread, federation.agents, reversed_prior, positive, bending
     )
-    hypotheses, thetas, log_weights = _weighed(federation, preparation, models, right, spread)
+    hypotheses, thetas, log_weights = _weighed(
+        federation, preparation, models, right, spread, right_but_for_chance(trusted_rows)
+    )
     weights = np.exp(log_weights - logsumexp(log_weights))
     leading = models[1 if signs.reversed.any() else 0].theta
     return Choice(
@@ -188,9 +191,17 @@ def _but_for_one_column(model: _Model, spread: Array) -> list[_Model]:
 
 
 def _weighed(
-    federation: Federation, preparation: Preparation, models: list[_Model], right: float, spread: Array
+    federation: Federation,
+    preparation: Preparation,
+    models: list[_Model],
+    right: float,
+    spread: Array,
+    uncorrected: float,
 ) -> tuple[list[Hypothesis], Array, Array]:
-    """Weigh every model without a correction; then the best ones, and none at all, with corrections of all sizes."""
+    """Weigh every model without a correction; then the best ones, and none at all, with corrections of all sizes.
+
+    ``right`` are the odds that labels are right as they are, ``uncorrected`` is how likely it is that a model needs no correction.
+    """
     d, width = len(spread), preparation.width
     features = np.zeros((width, width))
     features[:d, :d] = spread
@@ -218,22 +229,22 @@ def _weighed(
         for sign, probability in ((1.0, 1.0 - model.reversed), (-1.0, model.reversed)):
             name = model.name if sign > 0 else f"{model.name}, all labels reversed"
             for mean, share in ((expected, 1.0 - ONE_SIDED), (balanced, ONE_SIDED)):
-                log_prior = float(np.log(0.5 * model.prior * probability * share))
+                log_prior = float(np.log(uncorrected * model.prior * probability * share))
                 hypotheses.append(Hypothesis(name, sign * mean, known, log_prior))
     by_themselves = as_they_are(models[0].theta, models[0].covariance, right, intercept)
     thetas, log_weights = weigh(federation, preparation, [*hypotheses, *by_themselves], features)
     none = max(NO_USE, 0.5 * (1.0 - max(model.reliability for model in models)))
     nothing = Hypothesis("trusted rows alone", np.zeros(width), intercept, float(np.log(none)))
     free = np.eye(width)[:, :d] / np.sqrt(max(1.0, float(np.trace(spread)) / 10.0))
+    # labels that are right need no correction
+    best = [hypotheses[i] for i in np.argsort(-log_weights[: len(hypotheses)])[:CORRECTED]]
+    odds = (1.0 - uncorrected) / uncorrected
     corrected = [
-        Hypothesis(
-            base.name if base is nothing else f"{base.name}, corrected by trusted rows",
-            base.mean,
-            np.hstack([base.spread, free / np.sqrt(pull)]),
-            base.log_prior - float(np.log(len(PULLS))),
+        Hypothesis(name, base.mean, np.hstack([base.spread, free / np.sqrt(pull)]), base.log_prior + float(np.log(share)))
+        for base, name, share in (
+            *((base, f"{base.name}, corrected by trusted rows", odds / len(PULLS)) for base in best),
+            (nothing, nothing.name, 1.0 / len(PULLS)),
         )
-        # labels that are right need no correction
-        for base in (*(hypotheses[i] for i in np.argsort(-log_weights[: len(hypotheses)])[:CORRECTED]), nothing)
         for pull in PULLS
     ]
     more_thetas, more_weights = weigh(federation, preparation, corrected, features)

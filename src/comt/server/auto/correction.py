@@ -55,10 +55,15 @@ def correct(centres: Sequence[Centre], folds: Sequence[Moments], error_size: flo
     share = evidence_share(rows, len(trusted.gram))
     evidence = _evidence(centres, folds, trusted, error_size, firmness)
     # a model of the rows may be right as it is; that the answer is always zero is not worth half a prior
-    by_chance = BY_CHANCE if rows >= FEW else BY_CHANCE_OF_FEW
+    by_chance = right_but_for_chance(rows)
     by_pull = np.append(np.full(len(PULLS), (1.0 - by_chance) / len(PULLS)), by_chance)
     prior = np.stack([np.log(by_pull) if centre.theta.any() else _EVEN for centre in centres])
     return Corrections(theta, held_out, prior + share * evidence + (1.0 - share) * by_validation)
+
+
+def right_but_for_chance(rows: float) -> float:
+    """Return the prior probability that a model of the unverified rows needs no correction by so many trusted ones."""
+    return BY_CHANCE if rows >= FEW else BY_CHANCE_OF_FEW
 
 
 def evidence_share(rows: float, width: int) -> float:
