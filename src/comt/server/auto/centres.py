@@ -23,8 +23,8 @@ PRIORS = {
     "trimmed": 0.5,
     "whole": 0.25,
 }
-#: what the prior of "zero" gains where the buggy rows explain nothing
-ZERO_INSTEAD = 2.5
+#: what the priors of "zero" and "trimmed" gain together where the plain fit does not speak for the rows
+INSTEAD = 2.5
 #: least factor that a trimmed fit keeps of its prior, however badly it explains the rows it set aside
 TRIMMED_FLOOR = 0.1
 #: rows' worth of doubt that targets are rescaled

@@ -200,7 +200,7 @@ def _weighed(
 ) -> tuple[list[Hypothesis], Array, Array]:
     """Weigh every model without a correction; then the best ones, and none at all, with corrections of all sizes.
 
-    ``right`` are the odds that labels are right as they are, ``uncorrected`` is how likely it is that a model needs no correction.
+    ``right`` are the odds that labels are right as they are, ``uncorrected`` is the probability that a model needs none.
     """
     d, width = len(spread), preparation.width
     features = np.zeros((width, width))
@@ -240,7 +240,9 @@ def _weighed(
     best = [hypotheses[i] for i in np.argsort(-log_weights[: len(hypotheses)])[:CORRECTED]]
     odds = (1.0 - uncorrected) / uncorrected
     corrected = [
-        Hypothesis(name, base.mean, np.hstack([base.spread, free / np.sqrt(pull)]), base.log_prior + float(np.log(share)))
+        Hypothesis(
+            name, base.mean, np.hstack([base.spread, free / np.sqrt(pull)]), base.log_prior + float(np.log(share))
+        )
         for base, name, share in (
             *((base, f"{base.name}, corrected by trusted rows", odds / len(PULLS)) for base in best),
             (nothing, nothing.name, 1.0 / len(PULLS)),

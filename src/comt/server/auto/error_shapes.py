@@ -75,8 +75,9 @@ def by_prediction(counts: Array) -> Array:
     mean = counts @ middles / rows
     away = (middles - mean[:, :, None]) ** 2
     variance = np.maximum((counts * away).sum(axis=2) / rows, LEAST)
-    explained: Array = -0.5 * (rows * (np.log(2.0 * np.pi * variance) + 1.0)).sum(axis=1)
-    return explained - 2.0 * (rows >= 1.0).sum(axis=1)
+    fitted = 2.0 * (rows >= 1.0).sum(axis=1)
+    explained: Array = -0.5 * (rows * (np.log(2.0 * np.pi * variance) + 1.0)).sum(axis=1) - fitted
+    return explained
 
 
 def _middles() -> Array:

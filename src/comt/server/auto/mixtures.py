@@ -127,7 +127,7 @@ def _agrees(moments: Moments, theta: Array) -> float:
     as much of what the plain fit finds as lies beside θ; a fit that finds nothing says nothing.
     """
     gram, others = moments.gram, len(theta) - 1
-    plain = np.linalg.lstsq(gram, moments.cross, rcond=None)[0]
+    plain: Array = np.linalg.pinv(gram, hermitian=True) @ moments.cross
     noise = max(moments.squared_error(plain), 1e-300) / max(moments.rows - len(theta), 1.0)
     along = float(theta @ gram @ plain) / max(float(theta @ gram @ theta), 1e-300) * theta
     beside = float((plain - along) @ gram @ (plain - along)) / noise
@@ -139,7 +139,9 @@ def _agrees(moments: Moments, theta: Array) -> float:
 def _ranges(preparation: Preparation, moments: Moments, models: Array) -> Array:
     """Return what parts the predictions of every model into ranges of about as many rows (if they are normal)."""
     rows = max(moments.rows, 1.0)
-    mean = models @ moments.gram[:, -1] / (rows * preparation.constant) if preparation.constant else np.zeros(len(models))
+    mean = (
+        models @ moments.gram[:, -1] / (rows * preparation.constant) if preparation.constant else np.zeros(len(models))
+    )
     square = np.einsum("bi,ij,bj->b", models, moments.gram, models) / rows
     width = np.sqrt(np.maximum(square - mean**2, 1e-12))
     between: Array = mean[:, None] + width[:, None] * ndtri(np.arange(1, RANGES) / RANGES)

@@ -49,7 +49,7 @@ def tail_p(buggy: Array, trusted: Array) -> Array:
 
 
 def _mean_rank(buggy: Array, trusted: Array) -> tuple[Array, Array, Array]:
-    """Return how far the mean mid-rank of trusted rows is from ½, and its variance and third moment if they are like the others.
+    """Return how far the mean mid-rank of trusted rows is from ½, and its variance and third moment if rows are alike.
 
     These are Wilcoxon's, of a sample drawn from all rows without replacement: rows in one bin are tied, so that their ranks
     vary less than uniform ones, and where most rows share one value they are skewed.

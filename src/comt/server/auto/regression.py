@@ -17,9 +17,9 @@ from comt.server.auto.agents import moments_of, weigh_agents
 from comt.server.auto.asking import ask_for_choice
 from comt.server.auto.capped import mislead
 from comt.server.auto.centres import (
+    INSTEAD,
     PRIORS,
     TRIMMED_FLOOR,
-    ZERO_INSTEAD,
     Centre,
     noise_centres,
     rescaled_centre,
@@ -93,7 +93,7 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     )
     two_signs = min(1.0, 0.5 * sum(centre.weight for centre in centres if centre.family == "either sign"))
     speaks = speaks_for_rows(evidence, compared, two_signs)
-    shares = _shares(centres, corrections, evidence, speaks)
+    shares = _shares(centres, corrections, evidence, speaks, compared.robust_gain)
     averaged = np.einsum("cl,clp->p", shares, corrections.theta)
     averaged_error = float((shares * corrections.held_out).sum())
     units = other_units(evidence, parts, averaged_error, compared.loudest, compared.by_ranks)
@@ -146,11 +146,18 @@ def _trimmed(
     return centres
 
 
-def _shares(centres: list[Centre], corrections: Corrections, evidence: Evidence, speaks: float) -> Array:
-    """Return the weight of every centre and pull; hopeless centres get none."""
+def _shares(
+    centres: list[Centre], corrections: Corrections, evidence: Evidence, speaks: float, robust_gain: float
+) -> Array:
+    """Return the weight of every centre and pull; hopeless centres get none.
+
+    Where the plain fit does not speak for the rows, a robust one may: as far as typical errors are smaller under it
+    (``robust_gain`` times). What then is left is for trusted rows alone.
+    """
     alone = corrections.held_out[:, -1]
     nothing = alone[0]
     families = [centre.family for centre in centres]
+    silent, left = 1.0 - speaks, min(1.0, robust_gain**-2)
     log_share = np.full(alone.shape, -np.inf)
     for index, (centre, family) in enumerate(zip(centres, families, strict=True)):
         limit = min(nothing, 3.0 * (alone.min() + evidence.error_size))
@@ -160,12 +167,13 @@ def _shares(centres: list[Centre], corrections: Corrections, evidence: Evidence,
             continue
         prior = centre.weight * PRIORS[family] / families.count(family)
         if family == "zero":
-            prior += ZERO_INSTEAD * (1.0 - speaks)
+            prior += INSTEAD * silent * left
         elif family == "trimmed":
             # rows set aside may be rare rather than wrong: a fit that cannot explain them starts with less
             own = evidence.explained_by(centre.theta)
             ratio = own / evidence.explained if evidence.explained > 0 else 1.0
             prior *= 1.0 - speaks * (1.0 - min(1.0, max(ratio, TRIMMED_FLOOR)))
+            prior += centre.weight * INSTEAD * silent * (1.0 - left) / families.count(family)
         elif family not in ("whole", "either sign"):
             prior *= speaks
         log_share[index] = np.log(max(prior, 1e-12))
