@@ -18,7 +18,7 @@ from comt.preparation import CAP, Preparation, compress
 from comt.queries import RankCounts, RobustMoments, rank_edges
 from comt.server.auto.agents import ask_moments
 from comt.server.auto.centres import Centre, noise_centres
-from comt.server.auto.correction import BY_CHANCE, PULLS, correct, evidence_share
+from comt.server.auto.correction import BY_CHANCE, NARROWEST, PULLS, PULLS_OF_PREDICTIONS, correct, evidence_share
 from comt.server.auto.labels import BuggyLabels
 from comt.server.auto.laplace import Hypothesis, weigh
 from comt.server.auto.trimming import quantiles, trimmed_fits
@@ -91,7 +91,12 @@ def test_corrections_are_ridge_fits_around_the_centre_and_their_evidence_is_stud
     centre = np.array([0.5, 1.0, -1.0])
     folds = [moments(X[:6], y[:6]), moments(X[6:], y[6:])]
     found = correct([Centre("c", "noise", centre)], folds, 0.7, behind.T @ behind)
-    firmness = [*(pull * np.eye(3) for pull in PULLS), behind.T @ behind]
+    spread = X.T @ X / 12 + NARROWEST * np.trace(X.T @ X) / 36 * np.eye(3)
+    firmness = [
+        *(pull * np.eye(3) for pull in PULLS),
+        *(pull * spread for pull in PULLS_OF_PREDICTIONS),  # four trusted rows per column are enough for these
+        behind.T @ behind,
+    ]
     for index, firm in enumerate(firmness):
         wanted = centre + np.linalg.solve(X.T @ X + firm, X.T @ (y - X @ centre))
         np.testing.assert_allclose(found.theta[0, index], wanted, rtol=1e-6)
@@ -105,7 +110,8 @@ def test_corrections_are_ridge_fits_around_the_centre_and_their_evidence_is_stud
     assert found.held_out[0, 4] == pytest.approx(held_out)
     # δ ~ N(0, σ²/firmness), σ² ~ inverse gamma with 2 degrees of freedom around .7: the targets are Student-t
     by_validation = -6.0 * np.log((0.7 + found.held_out[0]) / 14.0)
-    prior = np.log(np.append(np.full(len(PULLS), (1.0 - BY_CHANCE) / len(PULLS)), BY_CHANCE))
+    tried = len(firmness) - 1
+    prior = np.log(np.append(np.full(tried, (1.0 - BY_CHANCE) / tried), BY_CHANCE))
     evidence = (found.log_weight[0] - prior - 0.2 * by_validation) / 0.8
     exact = [
         multivariate_t.logpdf(y, X @ centre, 0.7 * (np.eye(12) + X @ np.linalg.solve(firm, X.T)), df=2.0)

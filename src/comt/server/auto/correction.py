@@ -1,6 +1,8 @@
 """How far should trusted rows correct a centre? Every pull of a grid, weighed by evidence and by cross-validation.
 
-θ = c + δ with δ ~ N(0, σ²/pull): a large pull keeps the centre, a small one is a fit of the trusted rows alone. Or the
+θ = c + δ with δ ~ N(0, σ²/pull): a large pull keeps the centre, a small one is a fit of the trusted rows alone. Noise hides
+what columns that nearly repeat each other differ in, and a model of noisy rows is wrong in just that: many trusted rows may
+also correct predictions alike in all directions, δ ~ N(0, σ²/pull·S⁻¹) with S = Σ x xᵀ/m of the trusted rows. Or the
 centre is right but for the chance that made its rows: then the trusted rows are more of them, δ ~ N(0, σ²·(Σ x xᵀ)⁻¹).
 """
 
@@ -16,15 +18,17 @@ from comt.server.auto.centres import Centre
 from comt.server.auto.moments import Moments, folds_but
 
 PULLS = np.logspace(-1.5, 3.5, 11)
+#: pulls of predictions, for which there must be enough trusted rows per column, and the least that S is taken to be in any
+#: direction, relative to its mean
+PULLS_OF_PREDICTIONS, ENOUGH, NARROWEST = np.logspace(-0.5, 3.0, 8), 4.0, 1e-4
 #: prior probability that a centre is right but for chance; more below FEW rows, which hardly tell a correction
 BY_CHANCE, BY_CHANCE_OF_FEW = 0.5, 0.8
-_EVEN = np.full(len(PULLS) + 1, -np.log(len(PULLS) + 1))
 #: degrees of freedom of what is assumed about the size of errors beforehand
 PRIOR_ROWS = 2.0
 #: share of the evidence in a weight, the rest being cross-validation; below FEW rows the evidence is mostly its prior
 EVIDENCE_SHARE, FEW, EVIDENCE_SHARE_OF_FEW = 0.8, 10, 0.3
 #: with many trusted rows per column, rows left out tell more than a model of corrections does: the share falls in between
-PER_COLUMN, EVIDENCE_SHARE_OF_MANY = (4.0, 6.0), 0.2
+PER_COLUMN, EVIDENCE_SHARE_OF_MANY = (4.0, 6.0), 0.5
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,8 @@ def correct(centres: Sequence[Centre], folds: Sequence[Moments], error_size: flo
     ``error_size`` is the squared error expected beforehand, ``rows_behind`` Σ x xᵀ of the rows that centres come from.
     """
     trusted = folds_but(folds, None)
-    firmness = _firmness(rows_behind)
+    firmness = _firmness(rows_behind, trusted)
+    tried = len(firmness) - 1
     at = np.stack([centre.theta for centre in centres])
     theta = at[:, None, :] + _moves(at, trusted, firmness)
     held_out = np.zeros(theta.shape[:2]) if len(folds) > 1 else _without_folds(theta, trusted, firmness)
@@ -56,8 +61,9 @@ def correct(centres: Sequence[Centre], folds: Sequence[Moments], error_size: flo
     evidence = _evidence(centres, folds, trusted, error_size, firmness)
     # a model of the rows may be right as it is; that the answer is always zero is not worth half a prior
     by_chance = right_but_for_chance(rows)
-    by_pull = np.append(np.full(len(PULLS), (1.0 - by_chance) / len(PULLS)), by_chance)
-    prior = np.stack([np.log(by_pull) if centre.theta.any() else _EVEN for centre in centres])
+    by_pull = np.append(np.full(tried, (1.0 - by_chance) / tried), by_chance)
+    even = np.full(tried + 1, 1.0 / (tried + 1))
+    prior = np.log([by_pull if centre.theta.any() else even for centre in centres])
     return Corrections(theta, held_out, prior + share * evidence + (1.0 - share) * by_validation)
 
 
@@ -73,13 +79,17 @@ def evidence_share(rows: float, width: int) -> float:
     return float(np.interp(rows / width, PER_COLUMN, (EVIDENCE_SHARE, EVIDENCE_SHARE_OF_MANY)))
 
 
-def _firmness(rows_behind: Array) -> Array:
+def _firmness(rows_behind: Array, trusted: Moments) -> Array:
     """Return the inverse covariance of δ/σ for every pull, and for chance alone (L + 1, p, p)."""
     one = np.eye(len(rows_behind))
     # a column that is switched off must not make it singular
     by_chance = rows_behind + 1e-9 * max(float(np.trace(rows_behind)), 1e-300) * one
-    firmness: Array = np.concatenate([PULLS[:, None, None] * one, by_chance[None]])
-    return firmness
+    pulls = [*(pull * one for pull in PULLS)]
+    if trusted.rows >= ENOUGH * len(one):
+        spread = trusted.gram / trusted.rows
+        spread = spread + NARROWEST * float(np.trace(spread)) / len(one) * one
+        pulls += [pull * spread for pull in PULLS_OF_PREDICTIONS]
+    return np.stack([*pulls, by_chance])
 
 
 def _moves(centres: Array, used: Moments, firmness: Array) -> Array:
