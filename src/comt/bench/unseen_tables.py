@@ -150,6 +150,34 @@ def _one_of_three_classes() -> Rows:
     return features, _labels(classes == 2)
 
 
+def _counts() -> Rows:
+    """Numbers of events, none or one most often; their rates differ by the columns."""
+    rng = np.random.default_rng(7)
+    features = rng.normal(size=(ROWS, 8))
+    rates = np.exp(0.3 + features @ np.array([0.5, -0.35, 0.3, 0.2, 0.0, 0.0, -0.15, 0.0]))
+    return features, rng.poisson(rates).astype(float)
+
+
+def _blood_sugar() -> Rows:
+    """From nine other measurements of patients with diabetes."""
+    measured, _ = _loaded("diabetes")
+    return measured[:, :9], measured[:, 9]
+
+
+def _fast_progression() -> Rows:
+    """Diabetes that progresses faster than that of most."""
+    measured, progress = _loaded("diabetes")
+    return measured, _labels(progress > np.median(progress))
+
+
+def _skewed_columns() -> Rows:
+    """Columns with long tails, labels that follow their logarithms."""
+    rng = np.random.default_rng(8)
+    logarithms = rng.normal(size=(ROWS, 9))
+    score = logarithms @ np.array([1.0, -0.8, 0.6, 0.5, -0.4, 0.3, 0.0, 0.0, 0.0]) + 0.5
+    return np.exp(0.8 * logarithms), _labels(rng.random(ROWS) < 1.0 / (1.0 + np.exp(-score)))
+
+
 _MAKERS: dict[str, Callable[[], Rows]] = {
     "diabetes": partial(_loaded, "diabetes"),
     "Friedman": partial(_made, "friedman1", n_samples=4_000, n_features=10, noise=1.0, random_state=0),
@@ -177,4 +205,8 @@ _MAKERS: dict[str, Callable[[], Rows]] = {
     "prices": _prices,
     "four measurements": _four_measurements,
     "one of three classes": _one_of_three_classes,
+    "counts": _counts,
+    "blood sugar": _blood_sugar,
+    "fast progression": _fast_progression,
+    "skewed columns": _skewed_columns,
 }
