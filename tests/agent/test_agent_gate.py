@@ -19,6 +19,7 @@ from comt.preparation import Preparation
 from comt.queries import (
     Answer,
     DualSums,
+    ErrorCounts,
     Histogram,
     Keep,
     MomentsByAgent,
@@ -340,6 +341,18 @@ def test_too_few_rows_for_one_bin_are_left_out():
     np.testing.assert_array_equal(cells(np.array([[1.0, 0.0, 2.0]]), 5), 0.0)
     np.testing.assert_array_equal(cells(np.array([[3.0, 0.0, 2.0, 1.0]]), 5), [[6.0, 0.0, 0.0, 0.0]])
     np.testing.assert_array_equal(cells(np.array([[5.0, 7.0]]), 5), [[5.0, 7.0]])
+
+
+def test_errors_in_a_range_of_predictions_that_holds_one_row_stay_inside():
+    """Edges drawn around one row's prediction would tell its error."""
+    theta = np.array([[1.0, 0.3]])
+    predicted = np.sort(agent(None).rows.features @ theta[0])
+    edges = (predicted[[29, 30]] + predicted[[30, 31]])[None] / 2.0
+    query = ErrorCounts(loss_name="squared", preparation=Preparation.identity(2), theta=theta, edges=edges)
+    exact, guarded = (agent(policy).answer(query, 1).arrays["counts"][0] for policy in (Policy(), Policy(min_rows=6)))
+    assert exact[1].sum() == 1.0
+    assert guarded[1].sum() == 0.0
+    assert not ((guarded > 0) & (guarded < 6)).any()
 
 
 # minimums under masks apply to the sum over sites

@@ -170,14 +170,14 @@ def test_rows_in_one_unit_are_not_called_a_mixture_of_two(errors):
 
 def test_errors_are_counted_in_every_range_of_predictions():
     features, targets, theta = mixture(1.0, n=400)
-    models, between = np.stack([theta, 0.5 * theta]), np.array([[-0.5, 0.1, 0.9], [-0.2, 0.0, 0.3]])
-    query = ErrorCounts(loss_name="squared", preparation=PREPARATION, theta=models, between=between)
+    models, edges = np.stack([theta, 0.5 * theta]), np.array([[-0.5, 0.1, 0.9], [-0.2, 0.0, 0.3]])
+    query = ErrorCounts(loss_name="squared", preparation=PREPARATION, theta=models, edges=edges)
     with federation(features, targets).open() as run:
         counts = run.sum(query)["counts"]
     wide = np.column_stack([features, np.full(400, 10.0)])
     for b in range(2):
         predicted = wide @ models[b]
-        ranges = (predicted[:, None] > between[b]).sum(axis=1)
+        ranges = (predicted[:, None] > edges[b]).sum(axis=1)
         bins = np.searchsorted(rank_edges(), targets - predicted, side="right")
         expected = np.zeros((4, RANK_BINS))
         np.add.at(expected, (ranges, bins), 1.0)

@@ -133,11 +133,11 @@ def _error_counts(query: ErrorCounts, agent: Agent) -> Answer:
     for features, targets in prepared.part(query.thin):
         predicted = features @ query.theta.T
         errors = targets[:, None] - predicted
-        if query.between is None:
+        if query.edges is None:
             counts += counted(np.abs(errors))
             continue
-        for index, between in enumerate(query.between):
-            ranges = np.searchsorted(between, predicted[:, index])
+        for index, edges in enumerate(query.edges):
+            ranges = np.searchsorted(edges, predicted[:, index])
             for range_ in np.unique(ranges):
                 counts[index, range_] += counted(errors[ranges == range_, index, None])[0]
     return Answer({"counts": counts}, {"counts": prepared.n_rows})

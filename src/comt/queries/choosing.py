@@ -121,22 +121,22 @@ class RobustMoments(ModelQuery):
 class ErrorCounts(ModelQuery):
     """How many buggy rows have an error |e| in each bin of the grid of ranks, for B models.
 
-    With ``between``, which parts predictions into ranges, the errors keep their sign and are counted range by range.
+    With ``edges``, which part predictions into ranges, the errors keep their sign and are counted range by range.
     """
 
     purpose: ClassVar[str] = "histogram of errors"
     theta: Array  # (B, p)
-    between: Array | None = None  # (B, ranges − 1), ascending
+    edges: Array | None = None  # (B, ranges − 1), ascending
     thin: int = 1
 
     def __post_init__(self) -> None:
         check_batch(self.theta, "theta")
-        if self.between is not None:
-            check_batch(self.between, "between")
+        if self.edges is not None:
+            check_batch(self.edges, "edges")
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Counts per model, and per range of predictions if there are several."""
-        ranges = () if self.between is None else (self.between.shape[1] + 1,)
+        ranges = () if self.edges is None else (self.edges.shape[1] + 1,)
         return {"counts": (len(self.theta), *ranges, RANK_BINS)}
 
 

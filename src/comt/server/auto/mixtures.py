@@ -108,8 +108,8 @@ def find_mixtures(
     if not (found.stands_out(negated) or found.stands_out(multiplied)):
         return found  # what else would explain the rows need not be asked
     models = np.stack([fit + origin, *rivals])
-    between = _ranges(preparation, moments, models)
-    errors = ErrorCounts(loss_name="squared", preparation=preparation, theta=models, between=between, thin=thin)
+    edges = _ranges(preparation, moments, models)
+    errors = ErrorCounts(loss_name="squared", preparation=preparation, theta=models, edges=edges, thin=thin)
     by_range = federation.sum(errors)["counts"]
     counts = by_range.sum(axis=1)
     return replace(
@@ -144,8 +144,8 @@ def _ranges(preparation: Preparation, moments: Moments, models: Array) -> Array:
     )
     square = np.einsum("bi,ij,bj->b", models, moments.gram, models) / rows
     width = np.sqrt(np.maximum(square - mean**2, 1e-12))
-    between: Array = mean[:, None] + width[:, None] * ndtri(np.arange(1, RANGES) / RANGES)
-    return between
+    edges: Array = mean[:, None] + width[:, None] * ndtri(np.arange(1, RANGES) / RANGES)
+    return edges
 
 
 def _fit(
