@@ -123,8 +123,8 @@ def find_mixtures(
 def _agrees(moments: Moments, theta: Array) -> float:
     """Return how far the plain fit is a multiple of θ, as it must be where targets follow x·θ or its negative.
 
-    What it finds beside θ is chance, then: χ² with a degree of freedom for every other column. It speaks against two signs by
-    as much of what the plain fit finds as lies beside θ; a fit that finds nothing says nothing.
+    What it finds beside θ is chance, then: χ² with a degree of freedom for every other column. If that is hardly so, it speaks
+    against two signs, but no louder than by the share of all that the plain fit finds: no model is exactly right.
     """
     gram, others = moments.gram, len(theta) - 1
     plain: Array = np.linalg.pinv(gram, hermitian=True) @ moments.cross
@@ -133,7 +133,7 @@ def _agrees(moments: Moments, theta: Array) -> float:
     beside = float((plain - along) @ gram @ (plain - along)) / noise
     surplus = max(beside - others, 0.0)
     share = surplus / (surplus + float(along @ gram @ along) / noise + 1e-12)
-    return float(min(1.0, float(chi2.sf(beside, max(others, 1))) / SELDOM) ** share)
+    return float(max(min(1.0, float(chi2.sf(beside, max(others, 1))) / SELDOM), (1.0 - share) ** 4))
 
 
 def _ranges(preparation: Preparation, moments: Moments, models: Array) -> Array:
