@@ -111,6 +111,13 @@ def test_the_page_leaves_cells_without_a_limit_open(tmp_path):
     assert "(worst +0.010)" in text
 
 
+def test_there_is_no_page_before_automatic_choice_has_run(tmp_path):
+    cell = {"experiment": "vague", "data": "labels of AUC 0.6", "corruption": "clean", "noise": 0.0, "trusted": 5}
+    pd.DataFrame([{**cell, "method": "TI-only", "seed": 0, "score": 0.6}]).to_csv(tmp_path / "few.csv", index=False)
+    pd.DataFrame([{**cell, "limit": 0.7, "unknown": 0.7}]).to_csv(tmp_path / "few_limits.csv", index=False)
+    assert render_few(tmp_path) is None
+
+
 def test_cells_that_few_seeds_called_lost_get_more_of_them():
     jobs = limits.jobs(2)
     seeds = [job["seed"] for job in jobs]

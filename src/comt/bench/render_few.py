@@ -16,10 +16,12 @@ from comt.bench.render_tables import markdown, origin
 
 
 def render_few(folder: Path) -> str | None:
-    """Return the text of the page, or None if there are no results."""
+    """Return the text of the page, or None if there are no results, or none of automatic choice."""
     if not (folder / "few.csv").exists() or not (folder / "few_limits.csv").exists():
         return None
     results, found = pd.read_csv(folder / "few.csv"), pd.read_csv(folder / "few_limits.csv")
+    if Automatic.name not in set(results["method"]):
+        return None
     # limits are those of labels
     limits = {_name(line): np.array([line["limit"], line["unknown"]]) for line in found.to_dict("records")}
     none = np.full(2, np.nan)
