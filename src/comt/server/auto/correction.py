@@ -84,7 +84,7 @@ def _firmness(rows_behind: Array, trusted: Moments) -> Array:
     one = np.eye(len(rows_behind))
     # a column that is switched off must not make it singular
     by_chance = rows_behind + 1e-9 * max(float(np.trace(rows_behind)), 1e-300) * one
-    pulls = [*(pull * one for pull in PULLS)]
+    pulls = [pull * one for pull in PULLS]
     if trusted.rows >= ENOUGH * len(one):
         spread = trusted.gram / trusted.rows
         spread = spread + NARROWEST * float(np.trace(spread)) / len(one) * one

@@ -18,6 +18,7 @@ from comt.federation.base import Federation
 from comt.preparation import Preparation
 from comt.problem import Array
 from comt.queries import ErrorCounts, MultipliedSums, Totals
+from comt.server.auto.centres import feature_spread
 from comt.server.auto.error_shapes import by_prediction, few_far_out, lopsided, on_both_sides
 from comt.server.auto.moments import Moments
 
@@ -138,12 +139,12 @@ def _agrees(moments: Moments, theta: Array) -> float:
 
 def _ranges(preparation: Preparation, moments: Moments, models: Array) -> Array:
     """Return what parts the predictions of every model into ranges of about as many rows (if they are normal)."""
-    rows = max(moments.rows, 1.0)
-    mean = (
-        models @ moments.gram[:, -1] / (rows * preparation.constant) if preparation.constant else np.zeros(len(models))
-    )
-    square = np.einsum("bi,ij,bj->b", models, moments.gram, models) / rows
-    width = np.sqrt(np.maximum(square - mean**2, 1e-12))
+    middle, covariance = feature_spread(preparation, moments)
+    columns = models[:, : len(middle)]
+    mean = columns @ middle
+    if preparation.constant:
+        mean = mean + preparation.constant * models[:, -1]
+    width = np.sqrt(np.maximum(np.einsum("bi,ij,bj->b", columns, covariance, columns), 1e-12))
     edges: Array = mean[:, None] + width[:, None] * ndtri(np.arange(1, RANGES) / RANGES)
     return edges
 

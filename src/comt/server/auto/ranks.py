@@ -1,7 +1,7 @@
 """Are the trusted rows like the buggy ones? Tests by rank, from counts on a public grid.
 
-If trusted and buggy rows are exchangeable, the rank of a trusted row among the buggy ones is uniform whatever the
-distribution, so the mean rank of m rows is about normal around ½ with variance 1/(12 m).
+If trusted and buggy rows are exchangeable, the rank of a trusted row among all of them is uniform whatever the
+distribution, so the mean rank of m rows is about normal around ½ with variance 1/(12 m); ties make it narrower, and skewed.
 """
 
 from __future__ import annotations
