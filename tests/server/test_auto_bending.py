@@ -12,7 +12,7 @@ from comt.preparation import Preparation
 from comt.queries import BendingSums
 from comt.server.auto.bending import STRAIGHT, bends
 from comt.server.auto.moments import Moments
-from comt.server.auto.vague_labels import odds_as_they_are
+from comt.server.auto.vague_labels import read
 
 D, N = 6, 3000
 PREPARATION = Preparation.identity(D, 10.0)
@@ -106,7 +106,7 @@ def test_owners_who_refuse_the_sums_get_a_model_without_them():
 
 
 def test_bending_speaks_against_flips_but_not_as_loudly_as_the_shape_for_right_labels():
-    flips, straight, bent = (odds_as_they_are(0.5, 1.0, *said) for said in ((40.0, 0.0), (-40.0, 0.0), (40.0, 80.0)))
+    flips, straight, bent = (read(0.5, 1.0, *said).right for said in ((40.0, 0.0), (-40.0, 0.0), (40.0, 80.0)))
     assert flips < bent < straight
 
 

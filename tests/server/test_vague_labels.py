@@ -21,7 +21,7 @@ from comt.server.auto.vague_labels import (
     behind_flips,
     clearness,
     flip_rate,
-    odds_as_they_are,
+    read,
 )
 from teaching import Data, federate
 
@@ -70,11 +70,21 @@ def test_the_shape_tells_vague_labels_from_flipped_ones():
 
 
 def test_odds_follow_the_shape_as_far_as_they_may():
-    assert odds_as_they_are(0.0, 1.0, 0.0, 0.0) == AS_THEY_ARE
-    assert odds_as_they_are(0.55, 1.0, 1.0, 0.0) == pytest.approx(0.5 * AS_THEY_ARE / np.e)
-    assert odds_as_they_are(0.0, 0.5, -99.0, 0.0) == pytest.approx(0.5 * AS_THEY_ARE * np.exp(LOUDEST))
-    assert odds_as_they_are(9.0, 1.0, 0.0, 0.0) == 0.0  # clear labels are no matter of shape
-    assert odds_as_they_are(0.3, 1.0, np.inf, 0.0) == 0.0  # agents contradict each other
+    assert read(0.0, 1.0, 0.0, 0.0).right == AS_THEY_ARE
+    assert read(0.55, 1.0, 1.0, 0.0).right == pytest.approx(0.5 * AS_THEY_ARE / np.e)
+    assert read(0.0, 0.5, -99.0, 0.0).right == pytest.approx(0.5 * AS_THEY_ARE * np.exp(LOUDEST))
+    assert read(9.0, 1.0, 0.0, 0.0).right == 0.0  # clear labels are no matter of shape
+    assert read(0.3, 1.0, np.inf, 0.0).right == 0.0  # agents contradict each other
+
+
+def test_a_shape_that_is_not_that_of_flips_speaks_for_mistakes_that_follow_the_features_too():
+    assert read(0.0, 1.0, -2.0, 0.0).other_mistakes == pytest.approx(np.exp(2.0))
+    assert read(0.55, 1.0, -2.0, 0.0).other_mistakes == pytest.approx(np.e)
+    assert read(0.0, 1.0, -99.0, 0.0).other_mistakes == pytest.approx(np.exp(LOUDEST))
+    # flips at random, clear labels, and agents that contradict each other say nothing about other mistakes
+    assert read(0.0, 1.0, 2.0, 0.0).other_mistakes == 1.0
+    assert read(9.0, 1.0, -2.0, 0.0).other_mistakes == 1.0
+    assert read(0.3, 1.0, np.inf, 0.0).other_mistakes == 1.0
     assert as_they_are(np.ones(2), np.eye(2), 0.0, np.zeros((2, 1))) == []
     assert (clearness(99.0), flip_rate(99.0)) == (1.0, 0.0)
 

@@ -27,7 +27,7 @@ from comt.server.auto.labels import BuggyLabels, LabelFit, reliability, score_si
 from comt.server.auto.laplace import Hypothesis, weigh
 from comt.server.auto.moments import total
 from comt.server.auto.signs import Signs, compare_agents
-from comt.server.auto.vague_labels import STEEP, as_they_are, behind_flips, clearness, flip_rate, odds_as_they_are
+from comt.server.auto.vague_labels import STEEP, Reading, as_they_are, behind_flips, clearness, flip_rate, read
 
 #: rows on which models are searched
 SAMPLE = 20_000
@@ -85,11 +85,11 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     vague = clearness(score_size(together.theta, spread)) < 1.0 and not signs.reversed.any()
     bending = bends(federation, preparation, everyone, labels.thin, whole=without_capped) if vague else STRAIGHT
     reversed_prior = _reversed_prior(together, rows, positive, bending)
-    models, rates, right = _models(
+    models, rates, reading = _models(
         labels, together, own, signs, spread, federation.agents, reversed_prior, positive, bending
     )
     hypotheses, thetas, log_weights = _weighed(
-        federation, preparation, models, right, spread, right_but_for_chance(trusted_rows)
+        federation, preparation, models, reading, spread, right_but_for_chance(trusted_rows)
     )
     weights = np.exp(log_weights - logsumexp(log_weights))
     leading = models[1 if signs.reversed.any() else 0].theta
@@ -125,8 +125,8 @@ def _models(
     all_reversed: float,
     positive: float,
     bending: Bending,
-) -> tuple[list[_Model], Array, float]:
-    """Return models of the buggy rows, flip rates, and the odds that labels are right as they are."""
+) -> tuple[list[_Model], Array, Reading]:
+    """Return models of the buggy rows, flip rates, and what vague labels are taken for."""
     some_reversed = max(all_reversed, signs.larger_wrong)
     models = [
         _Model(
@@ -161,7 +161,7 @@ def _models(
         ]
     # labels of agents that contradict each other are not all right
     flips_explain = np.inf if signs.reversed.any() else (together.value - flipped.value_of_common) / labels.thin
-    return models, flipped.rates, odds_as_they_are(size, together.reliability(spread), flips_explain, bending.nats)
+    return models, flipped.rates, read(size, together.reliability(spread), flips_explain, bending.nats)
 
 
 def _but_for_one_column(model: _Model, spread: Array) -> list[_Model]:
@@ -194,13 +194,13 @@ def _weighed(
     federation: Federation,
     preparation: Preparation,
     models: list[_Model],
-    right: float,
+    reading: Reading,
     spread: Array,
     uncorrected: float,
 ) -> tuple[list[Hypothesis], Array, Array]:
     """Weigh every model without a correction; then the best ones, and none at all, with corrections of all sizes.
 
-    ``right`` are the odds that labels are right as they are, ``uncorrected`` is the probability that a model needs none.
+    ``uncorrected`` is the probability that a model needs none.
     """
     d, width = len(spread), preparation.width
     features = np.zeros((width, width))
@@ -210,6 +210,7 @@ def _weighed(
         intercept[-1] = INTERCEPT_SD / preparation.constant
     hypotheses = []
     for model in models:
+        prior = uncorrected * model.prior * (1.0 if model.free is None else reading.other_mistakes)
         size = score_size(model.theta, spread)
         unit = model.theta / size
         # errors blur: right labels follow a right model at least as clearly as unverified labels follow it
@@ -229,16 +230,16 @@ def _weighed(
         for sign, probability in ((1.0, 1.0 - model.reversed), (-1.0, model.reversed)):
             name = model.name if sign > 0 else f"{model.name}, all labels reversed"
             for mean, share in ((expected, 1.0 - ONE_SIDED), (balanced, ONE_SIDED)):
-                log_prior = float(np.log(uncorrected * model.prior * probability * share))
+                log_prior = float(np.log(prior * probability * share))
                 hypotheses.append(Hypothesis(name, sign * mean, known, log_prior))
-    by_themselves = as_they_are(models[0].theta, models[0].covariance, right, intercept)
+    by_themselves = as_they_are(models[0].theta, models[0].covariance, reading.right, intercept)
     thetas, log_weights = weigh(federation, preparation, [*hypotheses, *by_themselves], features)
-    none = max(NO_USE, 0.5 * (1.0 - max(model.reliability for model in models)))
+    none = max(NO_USE, 0.5 * (1.0 - max(model.reliability for model in models))) * reading.other_mistakes
     nothing = Hypothesis("trusted rows alone", np.zeros(width), intercept, float(np.log(none)))
     free = np.eye(width)[:, :d] / np.sqrt(max(1.0, float(np.trace(spread)) / 10.0))
     # labels that are right need no correction
     best = [hypotheses[i] for i in np.argsort(-log_weights[: len(hypotheses)])[:CORRECTED]]
-    odds = (1.0 - uncorrected) / uncorrected
+    odds = (1.0 - uncorrected) / uncorrected * reading.other_mistakes
     corrected = [
         Hypothesis(
             name, base.mean, np.hstack([base.spread, free / np.sqrt(pull)]), base.log_prior + float(np.log(share))

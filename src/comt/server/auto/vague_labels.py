@@ -7,6 +7,8 @@ is flipped, no label is surer than 1 − f, however far out its row lies.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.special import logit
 
@@ -47,17 +49,28 @@ def behind_flips(theta: Array, size: float, positive: float, constant: float) ->
     return steep
 
 
-def odds_as_they_are(size: float, reliability: float, flips_explain: float, bending_explains: float) -> float:
-    """Return the odds that labels are right as they are; flips, or bending, explain them better by so many nats.
+@dataclass(frozen=True)
+class Reading:
+    """What vague labels are taken for before trusted rows are asked."""
 
-    Of labels that hardly tell a model (of little ``reliability``) it is no use to believe that they are right.
+    #: odds that they are right as they are
+    right: float
+    #: how many times likelier than beforehand mistakes are that have the shape of right labels (a rule, a column)
+    other_mistakes: float
+
+
+def read(size: float, reliability: float, flips_explain: float, bending_explains: float) -> Reading:
+    """Read labels by their shape; flips, or bending, explain them better by so many nats.
+
+    Of labels that hardly tell a model (of little ``reliability``) it is no use to believe that they are right. What a shape
+    says against flips at random speaks for right labels, and as loudly for mistakes that follow the features.
     """
     if flips_explain == np.inf:
-        return 0.0
+        return Reading(0.0, 1.0)
     # what bends levels off without a flip
     against = max(flips_explain - bending_explains, min(flips_explain, -BENT))
-    shape = float(np.exp(-np.clip(against, -LOUDEST, LOUDEST)))
-    return AS_THEY_ARE * reliability * (1.0 - clearness(size)) * shape
+    shape, vague = -float(np.clip(against, -LOUDEST, LOUDEST)), 1.0 - clearness(size)
+    return Reading(AS_THEY_ARE * reliability * vague * float(np.exp(shape)), float(np.exp(vague * max(shape, 0.0))))
 
 
 def as_they_are(theta: Array, covariance: Array, odds: float, intercept: Array) -> list[Hypothesis]:
