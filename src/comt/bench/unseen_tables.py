@@ -178,6 +178,34 @@ def _skewed_columns() -> Rows:
     return np.exp(0.8 * logarithms), _labels(rng.random(ROWS) < 1.0 / (1.0 + np.exp(-score)))
 
 
+def _body_mass() -> Rows:
+    """From nine other measurements of patients with diabetes."""
+    measured, _ = _loaded("diabetes")
+    return np.delete(measured, 2, axis=1), measured[:, 2]
+
+
+def _waiting_times() -> Rows:
+    """Times until something happens, many of them short; rates differ by columns that go together."""
+    rng = np.random.default_rng(9)
+    features = rng.normal(size=(ROWS, 10)) + 0.7 * rng.normal(size=(ROWS, 1))
+    logarithm = features @ np.array([0.35, 0.3, -0.25, 0.2, 0.0, 0.0, 0.15, 0.0, -0.1, 0.0])
+    return features, np.exp(logarithm) * rng.gamma(2.0, 0.5, size=ROWS)
+
+
+def _cultivar() -> Rows:
+    """A wine of the second cultivar, by its thirteen measurements."""
+    measured, cultivar = _loaded("wine")
+    return measured, _labels(cultivar == 1)
+
+
+def _yes_or_no() -> Rows:
+    """Columns that are 0 or 1, each with a frequency of its own."""
+    rng = np.random.default_rng(10)
+    features = (rng.random((ROWS, 14)) < rng.uniform(0.15, 0.6, size=14)).astype(float)
+    score = features @ np.array([1.5, -1.2, 1.0, 0.8, -0.8, 0.6, 0.5, -0.4, 0.3, 0.0, 0.0, 0.0, 0.0, 0.0])
+    return features, _labels(score - np.median(score) + rng.normal(size=ROWS) > 0)
+
+
 _MAKERS: dict[str, Callable[[], Rows]] = {
     "diabetes": partial(_loaded, "diabetes"),
     "Friedman": partial(_made, "friedman1", n_samples=4_000, n_features=10, noise=1.0, random_state=0),
@@ -209,4 +237,8 @@ _MAKERS: dict[str, Callable[[], Rows]] = {
     "blood sugar": _blood_sugar,
     "fast progression": _fast_progression,
     "skewed columns": _skewed_columns,
+    "body mass": _body_mass,
+    "waiting times": _waiting_times,
+    "cultivar": _cultivar,
+    "yes or no": _yes_or_no,
 }
