@@ -19,7 +19,7 @@ from comt.preparation import Preparation
 from comt.queries import (
     Answer,
     DualSums,
-    ErrorCounts,
+    ErrorsByPrediction,
     Histogram,
     Keep,
     MomentsByAgent,
@@ -348,7 +348,14 @@ def test_errors_in_a_range_of_predictions_that_holds_one_row_stay_inside():
     theta = np.array([[1.0, 0.3]])
     predicted = np.sort(agent(None).rows.features @ theta[0])
     edges = (predicted[[29, 30]] + predicted[[30, 31]])[None] / 2.0
-    query = ErrorCounts(loss_name="squared", preparation=Preparation.identity(2), theta=theta, edges=edges)
+    query = ErrorsByPrediction(
+        loss_name="squared",
+        preparation=Preparation.identity(2),
+        agents=("north",),
+        theta=theta,
+        edges=edges,
+        weights=np.ones(1),
+    )
     exact, guarded = (agent(policy).answer(query, 1).arrays["counts"][0] for policy in (Policy(), Policy(min_rows=6)))
     assert exact[1].sum() == 1.0
     assert guarded[1].sum() == 0.0

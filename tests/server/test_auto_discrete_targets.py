@@ -28,7 +28,7 @@ def nearly_three_quarters_zero(features, rng):
 def test_clean_targets_of_any_kind_are_believed(targets):
     """With eight trusted rows; before, zeros that a robust fit met exactly refuted everything else (R² about 0)."""
     lost = []
-    for seed in range(8):
+    for seed in range(24):  # one sample in sixty looks as if the fit were too large, and costs .3
         rng = np.random.default_rng(seed)
         features, test = rng.normal(size=(2, 1500, 5))
         y, right = targets(features, rng), targets(test, rng)

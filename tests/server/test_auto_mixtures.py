@@ -14,7 +14,7 @@ from comt.datasets import noisy_federation
 from comt.datasets.corruptions import ScaledTargets, WrongAgents
 from comt.federation import LocalFederation
 from comt.preparation import Preparation
-from comt.queries import RANK_BINS, ErrorCounts, MomentsByAgent, MultipliedSums, rank_edges
+from comt.queries import RANK_BINS, MomentsByAgent, MultipliedSums, rank_edges
 from comt.server.auto.capped import mislead
 from comt.server.auto.either_sign import either_sign
 from comt.server.auto.error_shapes import by_prediction
@@ -166,22 +166,6 @@ def test_rows_in_one_unit_are_not_called_a_mixture_of_two(errors):
         targets -= targets.mean()
     plain = moments(features, targets).ridge()
     assert part_multiplied(PREPARATION, found_in(features, targets, 3, [plain], [])) == []
-
-
-def test_errors_are_counted_in_every_range_of_predictions():
-    features, targets, theta = mixture(1.0, n=400)
-    models, edges = np.stack([theta, 0.5 * theta]), np.array([[-0.5, 0.1, 0.9], [-0.2, 0.0, 0.3]])
-    query = ErrorCounts(loss_name="squared", preparation=PREPARATION, theta=models, edges=edges)
-    with federation(features, targets).open() as run:
-        counts = run.sum(query)["counts"]
-    wide = np.column_stack([features, np.full(400, 10.0)])
-    for b in range(2):
-        predicted = wide @ models[b]
-        ranges = (predicted[:, None] > edges[b]).sum(axis=1)
-        bins = np.searchsorted(rank_edges(), targets - predicted, side="right")
-        expected = np.zeros((4, RANK_BINS))
-        np.add.at(expected, (ranges, bins), 1.0)
-        np.testing.assert_array_equal(counts[b], expected)
 
 
 def test_what_errors_of_their_own_in_every_range_explain_is_a_sum_of_normal_densities():

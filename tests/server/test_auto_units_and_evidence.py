@@ -8,8 +8,12 @@ from scipy.stats import multivariate_t
 
 from comt.preparation import Preparation
 from comt.server.auto.choice import Line, largest_first
+from comt.server.auto.drawn_rows import DrawnRows, normal_rows
 from comt.server.auto.evidence import MAY_COST, Evidence
+from comt.server.auto.exchangeability import Compared
 from comt.server.auto.other_units import AGREE, ERROR_ROWS, FACTORS, Bearable, bearable_odds, other_units
+from comt.server.auto.part_multiplied import Multiplied
+from comt.server.auto.plain_fit import plain_log_odds
 from teaching import moments
 
 RIGHT = np.array([1.0, -2.0, 0.5])
@@ -28,13 +32,17 @@ def evidence(n=500, m=8, factor=1.0, noise=1.0, seed=0):
 def odds(known, factor):
     prior = FACTORS[factor]
     if isinstance(prior, Bearable):
-        return bearable_odds(factor, prior, known.explained, known.trusted.rows)
+        return bearable_odds(factor, prior, normal_rows(known.explained, known.trusted.rows))
     return prior
+
+
+def units(known, parts=(), averaged_error=np.inf, many_alike=False, by_ranks=np.inf, drawn=None):
+    return other_units(known, parts, averaged_error, Compared(1.0, {}, 1.0, many_alike, by_ranks), drawn)
 
 
 def test_the_odds_of_a_factor_are_those_of_students_t():
     known, T, t = evidence(factor=3.0)
-    found = other_units(known, [], averaged_error=np.inf, loudest=np.inf, by_ranks=np.inf)
+    found = units(known)
 
     def likelihood(factor):
         errors = t - T @ (factor * known.plain)
@@ -45,26 +53,39 @@ def test_the_odds_of_a_factor_are_those_of_students_t():
     np.testing.assert_allclose(found.log_odds, exact, rtol=1e-9)
 
 
-def test_sizes_say_no_more_than_they_may():
+def test_where_many_targets_are_one_value_sizes_say_no_more_than_ranks():
     known, *_ = evidence(factor=3.0)
-    free, held = (
-        other_units(known, [], averaged_error=np.inf, loudest=loudest, by_ranks=np.inf).log_odds
-        for loudest in (np.inf, 1.5)
-    )
-    np.testing.assert_allclose(held, np.minimum(free, np.log([odds(known, factor) for factor in FACTORS]) + 1.5))
+    part = Multiplied("part of them", 0.3 * known.plain, 1.0, 0.5)
+    free = units(known, [part], by_ranks=1.5).log_odds
+    held = units(known, [part], by_ranks=1.5, many_alike=True).log_odds
+    assert len(held) == len(free) - 1  # a part that is always one value fits any unit
+    np.testing.assert_allclose(held, np.minimum(free[:-1], np.log([odds(known, factor) for factor in FACTORS]) + 1.5))
 
 
 def test_a_larger_unit_needs_ranks_that_agree_and_a_smaller_one_does_not():
     known, *_ = evidence(factor=1.0 / 3.0)
-    free, held = (
-        other_units(known, [], averaged_error=np.inf, loudest=np.inf, by_ranks=ranks).log_odds
-        for ranks in (np.inf, 0.5)
-    )
+    free, held = (units(known, by_ranks=ranks).log_odds for ranks in (np.inf, 0.5))
     priors = np.log([odds(known, factor) for factor in FACTORS])
     larger = np.array([factor > 1.0 for factor in FACTORS])
     assert (free - priors)[larger].max() > 0.5 + AGREE
     np.testing.assert_allclose(held[larger], np.minimum(free, priors + 0.5 + AGREE)[larger])
     np.testing.assert_allclose(held[~larger], free[~larger])
+
+
+def test_a_fit_too_large_is_thought_of_as_often_as_drawn_rows_can_bear():
+    """Sets that never look so make it as likely as may be; sets that look so by chance leave the odds of normal rows."""
+    known, *_ = evidence(factor=3.0)
+    rng = np.random.default_rng(0)
+    errors = known.usual_error * rng.chisquare(8, size=2000)
+    predicted = 8.0 * known.variance * np.ones(2000)
+    halves = np.array([factor in (0.5, 1 / 3) for factor in FACTORS])
+    plainly = units(known).log_odds
+    for along, gained in ((0.0 * errors, True), (-0.9 * predicted, False)):
+        drawn = DrawnRows(8.0, known.variance, known.usual_error, errors, along, predicted)
+        said = units(known, drawn=drawn).log_odds
+        np.testing.assert_allclose(said[~halves], plainly[~halves])
+        assert ((said > plainly + 0.5)[halves] == gained).all()
+        assert (said >= plainly)[halves].all()
 
 
 @pytest.mark.parametrize(
@@ -73,7 +94,7 @@ def test_a_larger_unit_needs_ranks_that_agree_and_a_smaller_one_does_not():
 def test_factors_are_thought_of_as_often_as_right_rows_can_bear(factor, explained, rows):
     """Written out: right rows are drawn, and the model changed as far as they happen to ask for it."""
     prior = FACTORS[factor]
-    found = bearable_odds(factor, prior, explained, rows)
+    found = bearable_odds(factor, prior, normal_rows(explained, rows))
     assert prior.least - 1e-9 < found < prior.most + 1e-9
     rng = np.random.default_rng(1)
     predicted = np.sqrt(explained) * rng.normal(size=(20_000, rows))
@@ -103,7 +124,7 @@ def test_factors_are_thought_of_as_often_as_right_rows_can_bear(factor, explaine
 )
 def test_the_factor_that_puts_targets_right_is_found(factor, name):
     known, *_ = evidence(factor=factor)
-    found = other_units(known, [], averaged_error=np.inf, loudest=np.inf, by_ranks=np.inf)
+    found = units(known)
     best = int(np.argmax(found.log_odds))
     assert found.names[best] == name
     assert found.log_odds[best] > 3.0
@@ -119,19 +140,33 @@ def test_errors_that_only_unverified_rows_have_do_not_speak_for_a_smaller_unit()
     believed = moments(X, y)
     known = Evidence(Preparation.identity(3), believed, [moments(T[k::2], t[k::2]) for k in range(2)], 40.0)
     assert known.usual_error > 30.0
-    assert other_units(known, [], averaged_error=np.inf, loudest=np.inf, by_ranks=np.inf).log_odds.max() < 0.0
+    assert units(known).log_odds.max() < 0.0
 
 
 def test_no_factor_where_targets_are_right_or_where_another_model_predicts_better():
     known, *_ = evidence(m=20)
-    assert np.exp(other_units(known, [], averaged_error=np.inf, loudest=np.inf, by_ranks=np.inf).log_odds).sum() < 0.01
+    assert np.exp(units(known).log_odds).sum() < 0.01
     doubled, *_ = evidence(m=20, factor=2.0)
-    believed, doubted = (
-        other_units(doubled, [], averaged_error=error, loudest=np.inf, by_ranks=np.inf).log_odds.max()
-        for error in (np.inf, 1.0)
-    )
+    believed, doubted = (units(doubled, averaged_error=error).log_odds.max() for error in (np.inf, 1.0))
     assert believed > 5.0
     assert doubted < believed - 10.0
+
+
+def test_rows_that_a_model_of_two_signs_calls_negated_are_not_rare_rows_that_it_leaves_unexplained():
+    """A third negated: the right model explains less of the unverified rows than the plain fit, but for their signs."""
+    rng = np.random.default_rng(3)
+    X, T = rng.normal(size=(3000, 3)), rng.normal(size=(24, 3))
+    y, t = (rows @ RIGHT + 0.5 * rng.normal(size=len(rows)) for rows in (X, T))
+    y[:1000] *= -1.0
+    believed = moments(X, y)
+    known = Evidence(Preparation.identity(3), believed, [moments(T[k::2], t[k::2]) for k in range(2)], float(y.var()))
+    error = known.trusted.squared_error(RIGHT)
+    kept, refuted = (
+        plain_log_odds(known, Compared(1.0, {}, 1.0, False, 0.0), 1.0, RIGHT, error, share) for share in (0.0, 1.0)
+    )
+    assert known.explained_by(RIGHT) == 0.0
+    assert kept > 1.0
+    assert refuted < -10.0
 
 
 @pytest.mark.parametrize(("n", "m"), [(2000, 20), (5000, 100), (300, 200)])

@@ -5,13 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from comt.problem import Array
-from comt.queries import ErrorCounts, Histogram, MomentsByAgent, Query, RankCounts, ScoreHistogram, ScoresByLabel
+from comt.queries import (
+    ErrorCounts,
+    ErrorsByPrediction,
+    Histogram,
+    MomentsByAgent,
+    Query,
+    RankCounts,
+    ScoreHistogram,
+    ScoresByLabel,
+)
 
 #: arrays that count buggy rows in bins: their bins are merged until each holds enough rows
 BINNED: dict[type[Query], tuple[str, ...]] = {
     Histogram: ("counts",),
     ScoreHistogram: ("counts",),
     ErrorCounts: ("counts",),
+    ErrorsByPrediction: ("counts",),
     RankCounts: ("buggy",),
     ScoresByLabel: ("counts", "trusted"),
     MomentsByAgent: ("columns",),

@@ -18,6 +18,7 @@ from comt.queries import (
     Answer,
     BendingSums,
     ErrorCounts,
+    ErrorsByPrediction,
     MomentsByAgent,
     MultipliedSums,
     NoisyLabelSums,
@@ -131,15 +132,22 @@ def _error_counts(query: ErrorCounts, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
     counts = zeros(query)["counts"]
     for features, targets in prepared.part(query.thin):
+        counts += counted(np.abs(targets[:, None] - features @ query.theta.T))
+    return Answer({"counts": counts}, {"counts": prepared.n_rows})
+
+
+@compute.register(ErrorsByPrediction)
+def _errors_by_prediction(query: ErrorsByPrediction, agent: Agent) -> Answer:
+    prepared = agent.prepared(query.preparation)
+    counts = zeros(query)["counts"]
+    for features, targets in prepared.part(query.thin):
         predicted = features @ query.theta.T
         errors = targets[:, None] - predicted
-        if query.edges is None:
-            counts += counted(np.abs(errors))
-            continue
         for index, edges in enumerate(query.edges):
             ranges = np.searchsorted(edges, predicted[:, index])
             for range_ in np.unique(ranges):
                 counts[index, range_] += counted(errors[ranges == range_, index, None])[0]
+    counts *= query.weights[query.slot(agent.name)]
     return Answer({"counts": counts}, {"counts": prepared.n_rows})
 
 

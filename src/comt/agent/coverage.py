@@ -26,6 +26,7 @@ from comt.queries import (
     DirectSums,
     DualSums,
     ErrorCounts,
+    ErrorsByPrediction,
     Histogram,
     MomentsByAgent,
     MultipliedSums,
@@ -96,6 +97,7 @@ def covers(query: Query, agent: Agent) -> list[Cover]:
 @covers.register(ResidualScale)
 @covers.register(ScoreHistogram)
 @covers.register(ErrorCounts)
+@covers.register(ErrorsByPrediction)
 @covers.register(ScoresByLabel)
 @covers.register(ProximalStep)
 def _all_rows(query: Query, agent: Agent) -> list[Cover]:

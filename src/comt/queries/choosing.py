@@ -119,25 +119,40 @@ class RobustMoments(ModelQuery):
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorCounts(ModelQuery):
-    """How many buggy rows have an error |e| in each bin of the grid of ranks, for B models.
-
-    With ``edges``, which part predictions into ranges, the errors keep their sign and are counted range by range.
-    """
+    """How many buggy rows have an error |e| in each bin of the grid of ranks, for B models."""
 
     purpose: ClassVar[str] = "histogram of errors"
     theta: Array  # (B, p)
-    edges: Array | None = None  # (B, ranges − 1), ascending
     thin: int = 1
 
     def __post_init__(self) -> None:
         check_batch(self.theta, "theta")
-        if self.edges is not None:
-            check_batch(self.edges, "edges")
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Counts per model, and per range of predictions if there are several."""
-        ranges = () if self.edges is None else (self.edges.shape[1] + 1,)
-        return {"counts": (len(self.theta), *ranges, RANK_BINS)}
+        """Counts per model."""
+        return {"counts": (len(self.theta), RANK_BINS)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorsByPrediction(SlotQuery):
+    """How many buggy rows have an error e in each bin of the grid of ranks, for B models, by ranges of predictions.
+
+    ``edges`` part the predictions of a model into ranges; rows of agent k count ``weights[k]`` times.
+    """
+
+    purpose: ClassVar[str] = "histogram of errors by predictions"
+    theta: Array  # (B, p)
+    edges: Array  # (B, ranges − 1), ascending
+    weights: Array  # (K,)
+    thin: int = 1
+
+    def __post_init__(self) -> None:
+        check_batch(self.theta, "theta")
+        check_batch(self.edges, "edges")
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Counts per model and range of predictions."""
+        return {"counts": (len(self.theta), self.edges.shape[1] + 1, RANK_BINS)}
 
 
 @dataclass(frozen=True, kw_only=True)

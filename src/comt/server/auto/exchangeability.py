@@ -30,9 +30,9 @@ class Compared:
     parts: dict[str, float]
     #: how many times smaller the typical error of a buggy row is under the best robust fit than under the plain model
     robust_gain: float
-    #: most that the sizes of trusted errors may say against the plain model, in nats
-    loudest: float
-    #: what their ranks say against it
+    #: whether many targets have one value
+    many_alike: bool
+    #: nats that ranks of trusted errors say against the plain model
     by_ranks: float
 
 
@@ -94,11 +94,10 @@ def compare(
     common = float(target.max() / max(float(target.sum()), 1e-12))
     typical = quantiles(ranks["buggy"][:first_held_out, ABSOLUTE_ERROR], 0.5 + 0.5 * common)
     gain = float(typical[0] / max(float(typical[len(towards) :].min()), 1e-9)) if robust else 1.0
-    # sizes are compared as if errors were normal; where many targets are one value, ranks have the last word
     p_of_size = min(1.0, 2.0 * float(under_model[[ALONG_PREDICTION, SIGNED_ERROR]].min()))
     by_ranks = -float(np.log(bayes_bound(p_of_size)))
-    loudest = by_ranks if common > MANY_ALIKE else np.inf
-    return Compared(p, {"errors under the plain model": combine(under_model), **parts}, gain, loudest, by_ranks)
+    named = {"errors under the plain model": combine(under_model), **parts}
+    return Compared(p, named, gain, many_alike=common > MANY_ALIKE, by_ranks=by_ranks)
 
 
 def _far_out(moments: Totals, weights: Array) -> float:

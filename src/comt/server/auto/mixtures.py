@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtri
 from scipy.stats import chi2
 
 from comt.federation.base import Federation
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.queries import ErrorCounts, MultipliedSums, Totals
-from comt.server.auto.centres import feature_spread
+from comt.queries import MultipliedSums, Totals
+from comt.server.auto.drawn_rows import errors_by_prediction
 from comt.server.auto.error_shapes import by_prediction, few_far_out, lopsided, on_both_sides
 from comt.server.auto.moments import Moments
 
@@ -38,8 +37,6 @@ LEAST_NOISE = 1e-3
 CLEARLY_BETTER, PER_COLUMN = 20.0, 1.5
 #: what chance makes of a plain fit as seldom as this speaks against two signs
 SELDOM = 1e-3
-#: ranges of predictions in which errors may differ
-RANGES = 8
 #: smallest share of rows of the rarer part
 RARER = 0.05
 
@@ -109,9 +106,8 @@ def find_mixtures(
     if not (found.stands_out(negated) or found.stands_out(multiplied)):
         return found  # what else would explain the rows need not be asked
     models = np.stack([fit + origin, *rivals])
-    edges = _ranges(preparation, moments, models)
-    errors = ErrorCounts(loss_name="squared", preparation=preparation, theta=models, edges=edges, thin=thin)
-    by_range = federation.sum(errors)["counts"]
+    everybody = np.ones(len(federation.agents))
+    by_range = federation.sum(errors_by_prediction(federation, preparation, moments, models, everybody, thin))["counts"]
     counts = by_range.sum(axis=1)
     return replace(
         found,
@@ -135,18 +131,6 @@ def _agrees(moments: Moments, theta: Array) -> float:
     surplus = max(beside - others, 0.0)
     share = surplus / (surplus + float(along @ gram @ along) / noise + 1e-12)
     return float(max(min(1.0, float(chi2.sf(beside, max(others, 1))) / SELDOM), (1.0 - share) ** 4))
-
-
-def _ranges(preparation: Preparation, moments: Moments, models: Array) -> Array:
-    """Return what parts the predictions of every model into ranges of about as many rows (if they are normal)."""
-    middle, covariance = feature_spread(preparation, moments)
-    columns = models[:, : len(middle)]
-    mean = columns @ middle
-    if preparation.constant:
-        mean = mean + preparation.constant * models[:, -1]
-    width = np.sqrt(np.maximum(np.einsum("bi,ij,bj->b", columns, covariance, columns), 1e-12))
-    edges: Array = mean[:, None] + width[:, None] * ndtri(np.arange(1, RANGES) / RANGES)
-    return edges
 
 
 def _fit(

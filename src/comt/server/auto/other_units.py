@@ -12,7 +12,9 @@ from comt.problem import Array
 from comt.server.auto.centres import Centre
 from comt.server.auto.choice import Line
 from comt.server.auto.correction import PRIOR_ROWS, correct
+from comt.server.auto.drawn_rows import DrawnRows, normal_rows
 from comt.server.auto.evidence import Evidence
+from comt.server.auto.exchangeability import Compared
 from comt.server.auto.part_multiplied import Multiplied
 
 
@@ -30,16 +32,18 @@ class Bearable:
 TOO_LARGE = Bearable(0.01, 0.03, may_cost=0.0005)
 #: few rows that follow the features vaguely look negated by chance
 NEGATED = Bearable(0.005, 0.04, may_cost=0.002)
-#: where rows clearly look as if part of the targets were in another unit
-IN_PART = Bearable(0.02, 0.3, may_cost=0.002)
+#: the same, if sets of rows drawn from the believed ones can bear it
+TOO_LARGE_AS_DRAWN = Bearable(1e-6, 0.2, may_cost=0.003)
+#: where rows clearly look as if part of the targets were in another unit, as right ones seldom do
+IN_PART = Bearable(0.02, 1.0, may_cost=0.005)
 #: what all targets may have to be multiplied by, with the prior odds of it
 FACTORS: dict[float, float | Bearable] = {
     -1.0: NEGATED,
     **dict.fromkeys((0.001, 0.01, 0.1, 0.2, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0), 0.005),
     **dict.fromkeys((1 / 3, 0.5), TOO_LARGE),
 }
-#: sets of trusted rows drawn to find out what odds cost, and how many odds are tried
-DRAWS, TRIED = 20_000, 9
+#: odds that are tried, for every factor of ten
+TRIED = 6
 #: nats that sizes of errors may say for a larger unit beyond what their ranks say
 AGREE = 2.0
 #: degrees of freedom of the error size that unverified rows tell
@@ -62,32 +66,43 @@ class OtherUnits:
 
 
 def other_units(
-    evidence: Evidence, parts: Sequence[Multiplied], averaged_error: float, loudest: float, by_ranks: float
+    evidence: Evidence, parts: Sequence[Multiplied], averaged_error: float, compared: Compared, drawn: DrawnRows | None
 ) -> OtherUnits:
     """Weigh every factor, for all targets and for ``parts`` of them.
 
-    ``averaged_error`` is the error of the averaged model on trusted rows that were left out.
+    ``averaged_error`` is the error of the averaged model on trusted rows that were left out; ``drawn`` are sets of as many
+    rows of the believed ones, if there are any.
     If targets are right as they are, unverified rows tell how large errors should be; otherwise as large, in the other
-    unit. Nothing speaks louder than ``loudest`` against targets as they are, and for a larger unit not much louder than
-    ``by_ranks`` (see :mod:`comt.server.auto.exchangeability`).
+    unit. Sizes are compared as if errors were normal: where many targets are one value, ranks have the last word, but for
+    what drawn rows can bear. For a larger unit nothing speaks much louder than ranks anywhere.
     """
+    if compared.many_alike:  # a part that is always one value fits any unit
+        parts = []
     factors = np.array([1.0, *FACTORS])
     rows = evidence.trusted.rows
     models = np.vstack([evidence.preparation.multiplied(evidence.plain, factors), *(part.theta for part in parts)])
     errors = evidence.trusted.squared_errors(models)
     usual = np.append(evidence.usual_error * np.minimum(1.0, factors**2), [part.error for part in parts])
     likelihood = _log_likelihood(errors, usual, rows)
-    explained = evidence.explained
+    ahead = likelihood[1:] - likelihood[0]
+    normal = normal_rows(evidence.explained, rows)
     odds = [
-        bearable_odds(factor, prior, explained, rows) if isinstance(prior, Bearable) else prior
+        bearable_odds(factor, prior, normal) if isinstance(prior, Bearable) else prior
         for factor, prior in FACTORS.items()
     ]
     for part in parts:
         claimed = part.error / evidence.variance
-        odds.append(part.share * bearable_odds(_along(evidence, part.theta), IN_PART, explained, rows, claimed))
+        odds.append(part.share * bearable_odds(_along(evidence, part.theta), IN_PART, normal, claimed))
     # one error far out among few rows asks for a larger unit, and predictions times three ruin a model: ranks must agree
-    most = np.append(np.where(factors[1:] > 1.0, by_ranks + AGREE, np.inf), np.full(len(parts), np.inf))
-    log_odds = np.minimum(likelihood[1:] - likelihood[0], np.minimum(most, loudest)) + np.log(np.array(odds))
+    most = np.append(np.where(factors[1:] > 1.0, compared.by_ranks + AGREE, np.inf), np.full(len(parts), np.inf))
+    if compared.many_alike:
+        most = np.minimum(most, compared.by_ranks)
+    log_odds = np.minimum(ahead, most) + np.log(np.array(odds))
+    if drawn is not None:
+        for index, (factor, prior) in enumerate(FACTORS.items()):
+            if prior is TOO_LARGE:
+                bearable = bearable_odds(factor, TOO_LARGE_AS_DRAWN, drawn)
+                log_odds[index] = max(log_odds[index], ahead[index] + np.log(bearable))
     # one factor for all is too simple where the averaged model predicts trusted rows better than any factor does
     best = int(np.argmin(errors[1:])) + 1
     doubt = PRIOR_ROWS * min(float(usual[best]), averaged_error / rows) + 1e-300
@@ -114,27 +129,21 @@ def _along(evidence: Evidence, theta: Array) -> float:
     return float((theta - origin) @ gram @ plain / max(float(plain @ gram @ plain), 1e-300))
 
 
-def bearable_odds(
-    factor: float, bearable: Bearable, explained: float, rows: float, claimed: float | None = None
-) -> float:
+def bearable_odds(factor: float, bearable: Bearable, drawn: DrawnRows, claimed: float | None = None) -> float:
     """Return the odds of a factor that cost as much R² as they may on the average if targets are right after all.
 
-    Then predictions and errors are normal, about, with variances ``explained`` and 1 − ``explained``; what chance makes of
-    them in a set of trusted rows is drawn. The factor says that errors are as large in its own unit, or as ``claimed``.
+    Then trusted rows are such sets as are ``drawn``. The factor says that errors are as large in its own unit, or as
+    ``claimed``.
     """
-    explained = float(np.clip(explained, 0.01, 0.99))
-    rng = np.random.default_rng(0)
-    predicted = explained * rng.chisquare(rows, DRAWS)
-    along = rng.normal(size=DRAWS) * np.sqrt((1.0 - explained) * predicted)
-    errors = along**2 / predicted + (1.0 - explained) * rng.chisquare(max(rows - 1.0, 1e-9), DRAWS)
-    scaled = errors + 2.0 * (1.0 - factor) * along + (1.0 - factor) ** 2 * predicted
-    usual = 1.0 - explained
-    claimed = usual * min(1.0, factor**2) if claimed is None else claimed
-    ahead = _log_likelihood(scaled, claimed, rows) - _log_likelihood(errors, usual, rows)
+    claimed = drawn.usual * min(1.0, factor**2) if claimed is None else claimed
+    ahead = _log_likelihood(drawn.under(factor), claimed, drawn.rows)
+    ahead -= _log_likelihood(drawn.errors, drawn.usual, drawn.rows)
     # a share w of the model shrinks it by w(1 − factor)
-    tried = np.log(np.geomspace(bearable.least, bearable.most, TRIED))
+    count = 1 + int(np.ceil(TRIED * np.log10(bearable.most / bearable.least)))
+    tried = np.log(np.geomspace(bearable.least, bearable.most, count))
     shares = expit(ahead + tried[:, None])
-    cost = explained * (1.0 - factor) ** 2 * (shares**2).mean(axis=1)
+    predicted = float(drawn.predicted.mean()) / (drawn.rows * drawn.variance)
+    cost = predicted * (1.0 - factor) ** 2 * (shares**2).mean(axis=1)
     return float(np.exp(np.interp(np.log(bearable.may_cost), np.log(np.maximum(cost, 1e-300)), tried)))
 
 

@@ -38,11 +38,12 @@ def speaks_for_rows(evidence: Evidence, compared: Compared, two_signs: float) ->
 
 
 def plain_log_odds(
-    evidence: Evidence, compared: Compared, speaks: float, averaged: Array, averaged_error: float
+    evidence: Evidence, compared: Compared, speaks: float, averaged: Array, averaged_error: float, of_two_signs: float
 ) -> float:
     """Return the log odds that the believed rows are right, not wrong in some way that the ``averaged`` model stands for.
 
-    ``averaged_error`` is its squared error on trusted rows that were left out.
+    ``averaged_error`` is its squared error on trusted rows that were left out, ``of_two_signs`` the share of models in it
+    that say of every unverified row that it is right or negated.
     """
     believed, trusted, plain = evidence.believed, evidence.trusted, evidence.plain
     constant = np.zeros_like(plain)
@@ -58,7 +59,8 @@ def plain_log_odds(
     usual = PRIOR_ROWS * min(evidence.error_size, evidence.usual_error)
     better = CLEARLY * (averaged_error + usual) / (error + usual)
     met = (1.0 - np.exp(-RARE_ROWS * trusted.rows / max(believed.rows, 1.0))) ** 2
-    log_odds += 0.5 * trusted.rows * max(_explains_as_much(evidence, averaged) ** RARE, met) * min(0.0, np.log(better))
+    as_much = max(_explains_as_much(evidence, averaged), of_two_signs)
+    log_odds += 0.5 * trusted.rows * max(as_much**RARE, met) * min(0.0, np.log(better))
     return float(log_odds)
 
 

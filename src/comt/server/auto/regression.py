@@ -27,6 +27,7 @@ from comt.server.auto.centres import (
 )
 from comt.server.auto.choice import Choice, Line, largest_first
 from comt.server.auto.correction import Corrections, correct
+from comt.server.auto.drawn_rows import believed_rows
 from comt.server.auto.either_sign import either_sign
 from comt.server.auto.evidence import Evidence
 from comt.server.auto.exchangeability import compare
@@ -91,13 +92,17 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     compared = compare(
         federation, preparation, moments, judged.weights, plain, centres, len(folds), count_capped=not without_capped
     )
-    two_signs = min(1.0, 0.5 * sum(centre.weight for centre in centres if centre.family == "either sign"))
+    of_two_signs = np.array([centre.family == "either sign" for centre in centres])
+    two_signs = min(
+        1.0, 0.5 * sum(centre.weight for centre, either in zip(centres, of_two_signs, strict=True) if either)
+    )
     speaks = speaks_for_rows(evidence, compared, two_signs)
     shares = _shares(centres, corrections, evidence, speaks, compared.robust_gain)
     averaged = np.einsum("cl,clp->p", shares, corrections.theta)
     averaged_error = float((shares * corrections.held_out).sum())
-    units = other_units(evidence, parts, averaged_error, compared.loudest, compared.by_ranks)
-    doubt = -plain_log_odds(evidence, compared, speaks, averaged, averaged_error)
+    drawn = believed_rows(federation, evidence, judged.weights, thin)
+    units = other_units(evidence, parts, averaged_error, compared, drawn)
+    doubt = -plain_log_odds(evidence, compared, speaks, averaged, averaged_error, float(shares[of_two_signs].sum()))
     keep, instead, *in_units = softmax([0.0, doubt, *units.log_odds]).tolist()
     return Choice(
         theta=keep * evidence.together + instead * averaged + np.array(in_units) @ units.theta,
