@@ -12,7 +12,7 @@ from comt.errors import GateError
 from comt.federation import LocalFederation
 from comt.preparation import Preparation
 from comt.queries import RANK_BINS, ErrorsByPrediction, rank_edges
-from comt.server.auto.drawn_rows import SETS, believed_rows, normal_rows
+from comt.server.auto.drawn_rows import MANY, SETS, believed_rows, normal_rows
 from comt.server.auto.evidence import Evidence
 from comt.server.auto.moments import Moments
 
@@ -106,9 +106,10 @@ def test_normal_rows_have_the_variances_that_they_should():
         assert sums.mean() == pytest.approx(mean, abs=0.1)
 
 
-def test_few_sets_of_many_rows_and_none_where_owners_refuse():
+def test_fewer_sets_of_more_rows_and_none_of_many_or_where_owners_refuse():
     features, targets = rows(500)
     assert len(drawn_from(features, targets, m=400).errors) == 1000
+    assert drawn_from(features, targets, m=MANY + 1) is None
 
     class Refuses(LocalFederation):
         def sum(self, query):

@@ -24,7 +24,9 @@ from comt.server.auto.moments import Moments
 #: ranges of predictions in which errors may differ
 RANGES = 8
 #: sets that are drawn, fewer of many rows: never more than so many rows in all
-SETS, FEWEST_SETS, ROWS = 20_000, 500, 400_000
+SETS, ROWS = 20_000, 400_000
+#: more trusted rows than this tell units by themselves
+MANY = 800
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,14 @@ def normal_rows(explained: float, rows: float) -> DrawnRows:
 
 
 def believed_rows(federation: Federation, evidence: Evidence, weights: Array, thin: int) -> DrawnRows | None:
-    """Draw sets of rows as the believed ones are under their plain fit; one exchange. None if owners refuse it."""
+    """Draw sets of rows as the believed ones are under their plain fit; one exchange.
+
+    None where trusted rows are many, or owners refuse to count.
+    """
     preparation, plain = evidence.preparation, evidence.plain[None]
+    rows = round(evidence.trusted.rows)
+    if rows > MANY:
+        return None
     asked = errors_by_prediction(federation, preparation, evidence.believed, plain, weights, thin)
     answer = sum_if_allowed(federation, asked)
     if answer is None or answer["counts"].sum() <= 0.0:
@@ -66,10 +74,9 @@ def believed_rows(federation: Federation, evidence: Evidence, weights: Array, th
     mean, width = (float(part[0]) for part in _predictions(preparation, evidence.believed, plain))
     parted = norm.pdf(np.append(np.append(-np.inf, _parting()), np.inf))
     middles = mean - preparation.target_zero + width * RANGES * -np.diff(parted)
-    rows = round(evidence.trusted.rows)
     rng = np.random.default_rng(0)
     running = counts.ravel().cumsum()
-    drawn = rng.random((int(np.clip(ROWS // rows, FEWEST_SETS, SETS)), rows)) * running[-1]
+    drawn = rng.random((min(SETS, ROWS // rows), rows)) * running[-1]
     ranges, bins = np.divmod(np.searchsorted(running, drawn, side="right"), counts.shape[1])
     predicted, errors = middles[ranges], rank_middles()[bins]
     return DrawnRows(

@@ -30,10 +30,10 @@ class Bearable:
 
 #: a plain fit is two or three times too large as soon as part of the targets are far too large, which happens often
 TOO_LARGE = Bearable(0.01, 0.03, may_cost=0.0005)
+#: the same, where it is not normal rows that have to bear it but sets drawn from the believed ones
+TOO_LARGE_AS_DRAWN = Bearable(1e-6, 0.2, may_cost=0.003)
 #: few rows that follow the features vaguely look negated by chance
 NEGATED = Bearable(0.005, 0.04, may_cost=0.002)
-#: the same, if sets of rows drawn from the believed ones can bear it
-TOO_LARGE_AS_DRAWN = Bearable(1e-6, 0.2, may_cost=0.003)
 #: where rows clearly look as if part of the targets were in another unit, as right ones seldom do
 IN_PART = Bearable(0.02, 1.0, may_cost=0.005)
 #: what all targets may have to be multiplied by, with the prior odds of it
