@@ -14,7 +14,7 @@ from comt.preparation import Preparation
 from comt.queries import RANK_BINS, ErrorsByPrediction, rank_edges
 from comt.server.auto.drawn_rows import MANY, SETS, believed_rows, normal_rows
 from comt.server.auto.evidence import Evidence
-from comt.server.auto.moments import Moments
+from teaching import moments
 
 D, CONSTANT = 3, 10.0
 PREPARATION = replace(Preparation.identity(D, CONSTANT), target_center=2.0)
@@ -30,19 +30,19 @@ def rows(n, seed=0, *, skewed=True):
     return features, features @ RIGHT + rng.normal(size=n)
 
 
-def moments(features, targets):
-    joint = np.column_stack([features, np.full(len(targets), CONSTANT), targets])
-    return Moments(joint.T @ joint, float(len(targets)))
+def wide(features):
+    return np.column_stack([features, np.full(len(features), CONSTANT)])
 
 
-def federation(features, targets, agents=2):
-    parts = zip(np.array_split(features, agents), np.array_split(targets + 2.0, agents), strict=True)
-    return LocalFederation([Agent(f"a{k}", ArrayRows(x, y, x[:0], y[:0])) for k, (x, y) in enumerate(parts)])
+def federation(features, targets, kind=LocalFederation):
+    parts = zip(np.array_split(features, 2), np.array_split(targets + 2.0, 2), strict=True)
+    return kind([Agent(f"a{k}", ArrayRows(x, y, x[:0], y[:0])) for k, (x, y) in enumerate(parts)])
 
 
 def known(features, targets, m=8):
-    believed = moments(features, targets)
-    return Evidence(PREPARATION, believed, [moments(*rows(m, 99))], float(np.var(targets)))
+    verified, right = rows(m, 99)
+    believed, folds = moments(wide(features), targets), [moments(wide(verified), right)]
+    return Evidence(PREPARATION, believed, folds, float(np.var(targets)))
 
 
 def drawn_from(features, targets, m=8):
@@ -64,9 +64,8 @@ def test_errors_are_counted_in_every_range_of_predictions():
     )
     with federation(features, targets).open() as run:
         counts = run.sum(query)["counts"]
-    wide = np.column_stack([features, np.full(400, CONSTANT)])
     for b in range(2):
-        predicted = wide @ models[b]
+        predicted = wide(features) @ models[b]
         ranges = (predicted[:, None] > edges[b]).sum(axis=1)
         bins = np.searchsorted(rank_edges(), targets - predicted, side="right")
         expected = np.zeros((4, RANK_BINS))
@@ -78,8 +77,7 @@ def test_errors_are_counted_in_every_range_of_predictions():
 def test_drawn_sets_are_like_sets_of_the_rows_themselves(skewed):
     features, targets = rows(3000, skewed=skewed)
     found = drawn_from(features, targets)
-    plain = moments(features, targets).ridge()
-    predicted = np.column_stack([features, np.full(3000, CONSTANT)]) @ plain
+    predicted = wide(features) @ moments(wide(features), targets).ridge()
     errors, from_zero = targets - predicted, predicted + 2.0
     sets = np.random.default_rng(1).integers(3000, size=(SETS, 8))
     for sums, values in (
@@ -115,7 +113,5 @@ def test_fewer_sets_of_more_rows_and_none_of_many_or_where_owners_refuse():
         def sum(self, query):
             raise GateError("it is refused")
 
-    halves = zip(np.array_split(features, 2), np.array_split(targets, 2), strict=True)
-    agents = [Agent(f"a{k}", ArrayRows(x, y, x[:0], y[:0])) for k, (x, y) in enumerate(halves)]
-    with Refuses(agents, threads=1).open() as run:
+    with federation(features, targets, Refuses).open() as run:
         assert believed_rows(run, known(features, targets), np.ones(2), 1) is None

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+import teaching
 from comt import CoMTClassifier, CoMTRegressor
 from comt.agent import Agent, ArrayRows
 from comt.datasets import noisy_federation
@@ -42,8 +43,7 @@ def federation(features, targets, agents=3):
 
 
 def moments(features, targets):
-    joint = np.column_stack([features, np.full(len(targets), 10.0), targets])
-    return Moments(joint.T @ joint, float(len(targets)))
+    return teaching.moments(np.column_stack([features, np.full(len(targets), 10.0)]), targets)
 
 
 def found_in(features, targets, agents=3, starts=(), rivals=()):

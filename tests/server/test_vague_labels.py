@@ -75,6 +75,8 @@ def test_odds_follow_the_shape_as_far_as_they_may():
     assert read(0.0, 0.5, -99.0, 0.0).right == pytest.approx(0.5 * AS_THEY_ARE * np.exp(LOUDEST))
     assert read(9.0, 1.0, 0.0, 0.0).right == 0.0  # clear labels are no matter of shape
     assert read(0.3, 1.0, np.inf, 0.0).right == 0.0  # agents contradict each other
+    assert as_they_are(np.ones(2), np.eye(2), 0.0, np.zeros((2, 1))) == []
+    assert (clearness(99.0), flip_rate(99.0)) == (1.0, 0.0)
 
 
 def test_a_shape_that_is_not_that_of_flips_speaks_for_mistakes_that_follow_the_features_too():
@@ -85,8 +87,6 @@ def test_a_shape_that_is_not_that_of_flips_speaks_for_mistakes_that_follow_the_f
     assert read(0.0, 1.0, 2.0, 0.0).other_mistakes == 1.0
     assert read(9.0, 1.0, -2.0, 0.0).other_mistakes == 1.0
     assert read(0.3, 1.0, np.inf, 0.0).other_mistakes == 1.0
-    assert as_they_are(np.ones(2), np.eye(2), 0.0, np.zeros((2, 1))) == []
-    assert (clearness(99.0), flip_rate(99.0)) == (1.0, 0.0)
 
 
 def auc_of_automatic_choice(seed, **data):
