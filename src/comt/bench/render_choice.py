@@ -10,7 +10,7 @@ import pandas as pd
 from comt.bench.automatic import Automatic
 from comt.bench.prototypes import Prototype
 from comt.bench.render_tables import markdown, origin
-from comt.bench.unseen import GROUPS
+from comt.bench.unseen_errors import GROUPS
 from comt.bench.unseen_tables import MADE_UP, table
 
 SIMPLE = ["TI-only", "Buggy-only"]

@@ -206,6 +206,48 @@ def _yes_or_no() -> Rows:
     return features, _labels(score - np.median(score) + rng.normal(size=ROWS) > 0)
 
 
+def _proline() -> Rows:
+    """Of a wine, from twelve other measurements."""
+    measured, _ = _loaded("wine")
+    return measured[:, :12], measured[:, 12]
+
+
+def _ratings() -> Rows:
+    """Whole numbers from one to five."""
+    rng = np.random.default_rng(11)
+    features = rng.normal(size=(ROWS, 12))
+    opinion = 3.4 + features @ np.array([0.5, -0.4, 0.35, 0.3, 0.2, -0.2, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0])
+    return features, np.clip(np.round(opinion + 0.7 * rng.normal(size=ROWS)), 1.0, 5.0)
+
+
+def _proportions() -> Rows:
+    """Between nothing and all; most are small."""
+    rng = np.random.default_rng(12)
+    features = rng.normal(size=(ROWS, 9)) * np.array([1.0, 1.0, 2.0, 0.5, 1.0, 1.0, 3.0, 1.0, 1.0])
+    odds = features @ np.array([0.8, -0.6, 0.25, 0.7, 0.0, 0.3, 0.0, 0.0, -0.2]) - 1.0
+    return features, 1.0 / (1.0 + np.exp(-odds - 0.8 * rng.normal(size=ROWS)))
+
+
+def _virginica() -> Rows:
+    measured, species = _loaded("iris")
+    return measured, _labels(species == 2)
+
+
+def _ten_errors() -> Rows:
+    """A benign tumour, from the standard errors of ten measurements."""
+    measured, benign = _loaded("breast_cancer")
+    return measured[:, 10:20], _labels(benign == 1)
+
+
+def _correlated_columns() -> Rows:
+    """Sixteen columns that go together in groups of four; three rows in ten are positive."""
+    rng = np.random.default_rng(13)
+    features = rng.normal(size=(ROWS, 16)) + np.repeat(rng.normal(size=(ROWS, 4)), 4, axis=1)
+    score = features @ np.array([0.6, 0.2, 0, 0, -0.5, 0, 0, 0.2, 0.3, 0, 0, 0, 0, 0, 0, 0.4])
+    score += 1.2 * rng.normal(size=ROWS)
+    return features, _labels(score > np.quantile(score, 0.7))
+
+
 _MAKERS: dict[str, Callable[[], Rows]] = {
     "diabetes": partial(_loaded, "diabetes"),
     "Friedman": partial(_made, "friedman1", n_samples=4_000, n_features=10, noise=1.0, random_state=0),
@@ -241,4 +283,10 @@ _MAKERS: dict[str, Callable[[], Rows]] = {
     "waiting times": _waiting_times,
     "cultivar": _cultivar,
     "yes or no": _yes_or_no,
+    "proline": _proline,
+    "ratings": _ratings,
+    "proportions": _proportions,
+    "virginica": _virginica,
+    "ten errors": _ten_errors,
+    "correlated columns": _correlated_columns,
 }
