@@ -44,11 +44,20 @@ def test_whoever_may_lose_nothing_keeps_the_unverified_rows_and_whoever_may_lose
 
 def test_labels_that_contradict_unverified_ones_are_doubted():
     world = unknown_model._World(CELL, 0)
-    doubts, *_ = world.compared(2.0)
+    doubts = world.compared(2.0).here
     world._labels = np.where(world._trusted_odds > 0, 1.0, -1.0)
-    agreeing, *_ = world.compared(2.0)
+    agreeing = world.compared(2.0).here
     world._labels = -world._labels
-    contradicting, there, alone = world.compared(2.0)
-    assert agreeing < doubts < contradicting
-    assert contradicting > np.quantile(there, 0.99)
-    assert 0.5 < alone < world.plain
+    contradicting = world.compared(2.0)
+    # by any model, and by the opposite one
+    assert (agreeing < doubts).all()
+    assert (doubts < contradicting.here).all()
+    assert (contradicting.here > np.quantile(contradicting.there, 0.99, axis=1)).all()
+    assert 0.5 < contradicting.alone < world.plain
+
+
+def test_the_opposite_model_may_be_chosen_where_trusted_rows_ask_for_it():
+    """Trusted rows alone are of no use in these scores, the opposite of Buggy-only is."""
+    scores = pd.DataFrame({"TI-only": 0.5, "Buggy-only": 0.2}, index=range(4))
+    assert unknown_model.limit(CELL, scores, may_lose=1.0) == pytest.approx(0.8)
+    assert 0.2 <= unknown_model.limit(CELL, scores, may_lose=0.005) < 0.8

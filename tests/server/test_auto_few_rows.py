@@ -112,15 +112,20 @@ def fit_of(theta, uncertain):
     return LabelFit(np.asarray(theta, dtype=float), uncertain * np.eye(len(theta)), value=1.0, certificate=0.0)
 
 
+def compared(fits):
+    reliability = np.array([fit.reliability(np.eye(2)) for fit in fits])
+    return compare_agents(np.stack([fit.theta for fit in fits]), reliability, np.eye(2))
+
+
 def test_the_larger_camp_leads_and_not_the_loudest_agent():
     vague = [fit_of([1.0, 0.2], 0.4), fit_of([0.9, -0.1], 0.4), fit_of([1.1, 0.1], 0.4), fit_of([1.0, 0.0], 0.4)]
     loud = fit_of([-4.0, 0.0], 0.01)
-    signs = compare_agents([*vague, loud], np.eye(2))
+    signs = compared([*vague, loud])
     assert signs.reversed.tolist() == [False, False, False, False, True]
     assert 0.0 < signs.larger_wrong < REVERSED
 
 
 def test_agents_that_agree_leave_no_smaller_camp():
-    signs = compare_agents([fit_of([1.0, 0.2], 0.1), fit_of([0.9, -0.1], 0.1)], np.eye(2))
+    signs = compared([fit_of([1.0, 0.2], 0.1), fit_of([0.9, -0.1], 0.1)])
     assert not signs.reversed.any()
     assert signs.larger_wrong == 0.0

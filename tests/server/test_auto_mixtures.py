@@ -200,16 +200,18 @@ def test_five_trusted_rows_are_enough_where_half_of_the_targets_are_negated():
 
 @pytest.mark.parametrize("corruption", ["missing_codes", "unit_error"])
 def test_labels_are_learnt_from_rows_without_capped_cells_where_those_mislead(corruption):
-    data = noisy_federation("classification", corruption=corruption, n_rows=2000, n_trusted=20, n_test=4000, seed=1)
+    from sklearn.metrics import roc_auc_score
 
     def auc(data):
-        from sklearn.metrics import roc_auc_score
-
         X, y, agents, trusted = data.pooled()
         model = CoMTClassifier().fit(X, y, agents=agents, trusted=trusted)
         return roc_auc_score(data.test_targets, model.decision_function(data.test_features))
 
-    assert auc(data) > auc(data.clean()) - 0.01
+    made = [
+        noisy_federation("classification", corruption=corruption, n_rows=2000, n_trusted=20, n_test=4000, seed=seed)
+        for seed in range(1, 7)
+    ]
+    assert np.mean([auc(data) - auc(data.clean()) for data in made]) > -0.01
 
 
 def test_rare_rows_with_targets_of_their_own_are_believed():

@@ -7,11 +7,12 @@ import pytest
 from scipy.stats import multivariate_t
 
 from comt.preparation import Preparation
+from comt.server.auto.camps import Camps
 from comt.server.auto.choice import Line, largest_first
 from comt.server.auto.drawn_rows import DrawnRows, normal_rows
 from comt.server.auto.evidence import MAY_COST, Evidence
 from comt.server.auto.exchangeability import Compared
-from comt.server.auto.other_units import AGREE, ERROR_ROWS, FACTORS, Bearable, bearable_odds, other_units
+from comt.server.auto.other_units import AGREE, ERROR_ROWS, FACTORS, TOO_LARGE, Bearable, bearable_odds, other_units
 from comt.server.auto.part_multiplied import Multiplied
 from comt.server.auto.plain_fit import plain_log_odds
 from teaching import moments
@@ -36,8 +37,8 @@ def odds(known, factor):
     return prior
 
 
-def units(known, parts=(), averaged_error=np.inf, many_alike=False, by_ranks=np.inf, drawn=None):
-    return other_units(known, parts, averaged_error, Compared(1.0, {}, 1.0, many_alike, by_ranks), drawn)
+def units(known, parts=(), averaged_error=np.inf, many_alike=False, by_ranks=np.inf, drawn=None, camps=None):
+    return other_units(known, parts, averaged_error, Compared(1.0, {}, 1.0, many_alike, by_ranks), drawn, camps)
 
 
 def test_the_odds_of_a_factor_are_those_of_students_t():
@@ -78,14 +79,39 @@ def test_a_fit_too_large_is_thought_of_as_often_as_drawn_rows_can_bear():
     rng = np.random.default_rng(0)
     errors = known.usual_error * rng.chisquare(8, size=2000)
     predicted = 8.0 * known.variance * np.ones(2000)
-    halves = np.array([factor in (0.5, 1 / 3) for factor in FACTORS])
+    too_large = np.array([prior is TOO_LARGE for prior in FACTORS.values()])
+    smaller = np.array([factor < 1.0 for factor in FACTORS])
     plainly = units(known).log_odds
     for along, gained in ((0.0 * errors, True), (-0.9 * predicted, False)):
         drawn = DrawnRows(8.0, known.variance, known.usual_error, errors, along, predicted)
         said = units(known, drawn=drawn).log_odds
-        np.testing.assert_allclose(said[~halves], plainly[~halves])
-        assert ((said > plainly + 0.5)[halves] == gained).all()
-        assert (said >= plainly)[halves].all()
+        np.testing.assert_allclose(said[smaller & ~too_large], plainly[smaller & ~too_large])
+        assert ((said > plainly + 0.5)[too_large] == gained).all()
+        assert (said >= plainly)[too_large].all()
+
+
+def test_a_larger_unit_has_no_larger_odds_than_drawn_rows_can_bear():
+    """Sets with a row far out ask for predictions three times as large; where they occur by chance that says little."""
+    known, *_ = evidence(factor=1.0 / 3.0)
+    rng = np.random.default_rng(0)
+    predicted = 8.0 * known.explained * known.variance * np.ones(2000)
+    larger = np.array([factor > 1.0 for factor in FACTORS])
+    for often, allowed in ((0.0, True), (0.2, False)):
+        along = np.where(rng.random(2000) < often, 2.0, 0.0) * predicted
+        errors = known.usual_error * rng.chisquare(8, size=2000) + along**2 / predicted
+        drawn = DrawnRows(8.0, known.variance, known.usual_error, errors, along, predicted)
+        change = (units(known, drawn=drawn).log_odds - units(known).log_odds)[larger]
+        assert (change.min() > -0.1) if allowed else (change[:2] < -1.0).all()
+
+
+def test_the_smaller_camp_comes_first_with_its_own_odds():
+    known, *_ = evidence(factor=-1.0)
+    camps = Camps(np.array([False, True]), -1.0, np.zeros(3), 0.5)
+    found, alone = units(known, camps=camps), units(known)
+    assert found.names[0] == alone.names[0] == "unverified rows, all targets negated"
+    assert found.log_odds[0] - np.log(0.5) == pytest.approx(alone.log_odds[0] - np.log(odds(known, -1.0)))
+    # undecided camps look like a fit too large
+    assert not any("divided by 2" in name for name in found.names)
 
 
 @pytest.mark.parametrize(

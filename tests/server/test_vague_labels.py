@@ -39,7 +39,7 @@ def shape_of(X, y):
     labels = BuggyLabels(federate(Data(X, y, X[:3], y[:3]), 3), Preparation.identity(3, 10.0), 1)
     (fit,) = labels.fits(np.ones((1, 3)))
     size = float(np.linalg.norm(fit.theta[:3]))
-    steep = behind_flips(fit.theta, size, float((y > 0).mean()), 10.0)
+    steep = behind_flips(fit.theta, size, flip_rate(size), float((y > 0).mean()), 10.0)
     found = labels.with_flip_rates(fit.theta, np.full((3, 2), 0.2), steep, flip_rate(size))
     return size, fit.value - found.value_of_common
 

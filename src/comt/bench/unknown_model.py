@@ -1,14 +1,16 @@
-"""The limit of choosing between two models for whoever does not know the right one beforehand.
+"""The limit of choosing between models for whoever does not know the right one beforehand.
 
 The test of :mod:`comt.bench.limits` between "unverified labels are right" and "they are not" knows which model right labels
 follow. Nobody does: right labels may follow any linear model, and a test can only be good on the average over them. By
 Neyman and Pearson the best one then compares the evidence of the trusted labels, averaged over all models θ ~ N(0, size²),
-with their likelihood under the model of the unverified rows.
+with their likelihood under the model of the unverified rows. Or unverified labels are right but for their sign: then the
+likelihood under the opposite model is compared with it, and the opposite model may be chosen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -24,6 +26,8 @@ from comt.problem import Array
 #: standard deviations of the log-odds of a row that the average may be over; the one that is best in hindsight counts
 SIZES = (0.5, 1.0, 2.0, 4.0, 8.0)
 INTERCEPT_SD = 1.0
+#: shares of what may be lost that go to the opposite model; the one that is best in hindsight counts
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 #: per data set: sets of trusted rows drawn in the other world, those of them that a model is fitted to, rows it is scored on
 DRAWS, FITTED, SCORED = 300, 10, 2_000
 NEWTON_STEPS = 30
@@ -57,19 +61,37 @@ def log_evidence(covariance: Array, labels: Array) -> tuple[Array, Array]:
 
 
 def limit(cell: Line, scores: pd.DataFrame, may_lose: float) -> float:
-    """Return the best mean score of a choice between TI-only and Buggy-only (``scores``, one line per seed).
+    """Return the best mean score of a choice between TI-only, Buggy-only and its opposite (``scores``, a line per seed).
 
     In the other world unverified labels are right, and the choice may lose ``may_lose`` there.
     """
     worlds = [_World(cell, int(seed)) for seed in scores.index]
-    plain = np.mean([world.plain for world in worlds])
+    plain = float(np.mean([world.plain for world in worlds]))
+    trusted, buggy = scores["TI-only"].to_numpy(), scores["Buggy-only"].to_numpy()
     best = -np.inf
     for size in SIZES:
-        here, there, alone = zip(*(world.compared(size) for world in worlds), strict=True)
-        allowed = min(1.0, may_lose / max(float(plain - np.mean(alone)), 1e-9))
-        doubted = np.array(here) > np.quantile(np.concatenate(there), 1.0 - allowed)
-        best = max(best, float(np.where(doubted, scores["TI-only"], scores["Buggy-only"]).mean()))
+        compared = [world.compared(size) for world in worlds]
+        here, there = (np.array([getattr(each, name) for each in compared]) for name in ("here", "there"))
+        there = np.concatenate(there, axis=1)
+        price = np.array([plain - np.mean([each.alone for each in compared]), 2.0 * plain - 1.0])
+        for share in SHARES:
+            # how often trusted rows alone, and the opposite model, may be chosen there
+            allowed = np.clip(may_lose * np.array([1.0 - share, share]) / np.maximum(price, 1e-9), 0.0, 1.0)
+            limits = [np.quantile(line, 1.0 - often) for line, often in zip(there, allowed, strict=True)]
+            beyond = here - limits
+            chosen = np.where(beyond[:, 0] >= beyond[:, 1], trusted, 1.0 - buggy)
+            best = max(best, float(np.where((beyond > 0.0).any(axis=1), chosen, buggy).mean()))
     return best
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """Log of evidence over likelihood, for any model and for the opposite one."""
+
+    here: Array  # (2,)
+    there: Array  # (2, DRAWS)
+    #: how trusted rows alone do there
+    alone: float
 
 
 class _World:
@@ -92,16 +114,21 @@ class _World:
         #: what plain training scores in the other world
         self.plain = float(roc_auc_score(self._there, self._odds))
 
-    def compared(self, size: float) -> tuple[float, Array, float]:
-        """Return the log of evidence over likelihood here and in draws of the other world, and how trusted rows do there."""
+    def compared(self, size: float) -> _Compared:
+        """Compare what may be right with "unverified labels are right", here and in draws of the other world."""
         (here,), _ = log_evidence(self._covariance(self._trusted[None], size), self._labels[None])
-        here -= log_likelihood(self._labels, self._trusted_odds).sum()
-        rows, labels = self._rows[self._drawn], self._there[self._drawn]
+        rows, labels, odds = self._rows[self._drawn], self._there[self._drawn], self._odds[self._drawn]
         evidence, dual = log_evidence(self._covariance(rows, size), labels)
-        there = evidence - log_likelihood(labels, self._odds[self._drawn]).sum(axis=1)
         models = np.einsum("bi,bid->bd", dual[:FITTED], rows[:FITTED])
         alone = np.mean([roc_auc_score(self._there, self._rows @ model) for model in models])
-        return float(here), there, float(alone)
+        steeper = -size / max(float(self._odds.std()), 1e-12)
+        return _Compared(
+            np.array([here, log_likelihood(self._labels, steeper * self._trusted_odds).sum()])
+            - log_likelihood(self._labels, self._trusted_odds).sum(),
+            np.stack([evidence, log_likelihood(labels, steeper * odds).sum(axis=1)])
+            - log_likelihood(labels, odds).sum(axis=1),
+            float(alone),
+        )
 
     def _covariance(self, rows: Array, size: float) -> Array:
         covariance: Array = size**2 / self._usual * np.einsum("bid,bjd->bij", rows, rows) + INTERCEPT_SD**2

@@ -39,6 +39,13 @@ def largest_first(lines: Iterable[Line]) -> tuple[Line, ...]:
     return tuple(sorted(added, key=lambda line: -line.share))
 
 
+def multiplied_by(factor: float) -> str:
+    """Say what happens to targets that are multiplied."""
+    if factor < 0:
+        return "negated"
+    return f"times {factor:.3g}" if factor >= 1 else f"divided by {1.0 / factor:.3g}"
+
+
 @dataclass(frozen=True)
 class Choice:
     """The chosen model in prepared units, with everything a person needs to believe or doubt it."""

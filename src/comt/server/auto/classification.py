@@ -40,11 +40,13 @@ SLOPE, SLOPE_SD, INTERCEPT_SD = STEEP, 0.7, 0.8
 #: probability that the balance of the unverified labels says nothing about that of right ones
 ONE_SIDED = 0.5
 #: probability that all labels are reversed: less where labels follow the features well than where half of them seem flipped
-REVERSED_CLEAR, REVERSED_VAGUE, CLEAR = 0.03, 0.15, 0.05
-#: probability that the labels were given by a rule on one of the columns that weigh most, so many of them
-ONE_COLUMN, COLUMNS = 0.15, 10
-#: least probability that no model of the unverified labels is of use
-NO_USE = 0.1
+REVERSED_CLEAR, REVERSED_VAGUE, CLEAR = 0.02, 0.22, 0.04
+#: odds that one of the columns that weigh most, so many of them, has a wrong weight: labels or mistakes follow a rule on it
+ONE_COLUMN, COLUMNS = 0.5, 10
+#: prior weight of the model with flip rates, and of the models of single agents together, compared with that of all rows
+FLIP_RATES, SINGLE_AGENTS = 0.1, 0.25
+#: least odds that no model of the unverified labels is of use; where none of them is reliable, more
+NO_USE, UNRELIABLE = 0.1, 1.5
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,9 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     if preparation.constant:
         balance = float(everyone.cross[-1]) / (rows * preparation.constant)
         positive = float(np.clip(0.5 + 0.5 * balance, 1e-6, 1.0 - 1e-6))
-    signs = compare_agents(own, spread)
+    signs = compare_agents(
+        np.stack([fit.theta for fit in own]), np.array([fit.reliability(spread) for fit in own]), spread
+    )
     vague = clearness(score_size(together.theta, spread)) < 1.0 and not signs.reversed.any()
     bending = bends(federation, preparation, everyone, labels.thin, whole=without_capped) if vague else STRAIGHT
     reversed_prior = _reversed_prior(together, rows, positive, bending)
@@ -140,12 +144,14 @@ def _models(
         models.append(_Model(name, turned.theta, turned.covariance, turned.reliability(spread), 1.0, some_reversed))
     sure, size = models[-1], score_size(together.theta, spread)
     start = np.where(signs.reversed[:, None], 0.8, 0.2) * np.ones((1, 2))
-    steep = behind_flips(together.theta, size, positive, labels.preparation.constant)
-    flipped = labels.with_flip_rates(sure.theta, start, steep, flip_rate(size))
+    # a penalty has made the score smaller than labels follow it
+    rate = flip_rate(size / np.sqrt(together.reliability(spread)))
+    steep = behind_flips(together.theta, size, rate, positive, labels.preparation.constant)
+    flipped = labels.with_flip_rates(sure.theta, start, steep, rate)
     # its direction is about as sure as that of the fit it started from, whatever its length has become
     longer = float(flipped.theta @ flipped.theta) / max(float(sure.theta @ sure.theta), 1e-12)
     name = "unverified rows with flip rates per agent"
-    models.append(_Model(name, flipped.theta, longer * sure.covariance, sure.reliability, 0.25, some_reversed))
+    models.append(_Model(name, flipped.theta, longer * sure.covariance, sure.reliability, FLIP_RATES, some_reversed))
     models += [rule for model in models[-2:] for rule in _but_for_one_column(model, spread)]
     if len(own) > 1:
         models += [
@@ -154,7 +160,7 @@ def _models(
                 fit.theta,
                 fit.covariance,
                 fit.reliability(spread),
-                0.5 / len(own),
+                SINGLE_AGENTS / len(own),
                 1.0 - some_reversed if turn else some_reversed,
             )
             for name, fit, turn in zip(names, own, signs.reversed, strict=True)
@@ -234,7 +240,7 @@ def _weighed(
                 hypotheses.append(Hypothesis(name, sign * mean, known, log_prior))
     by_themselves = as_they_are(models[0].theta, models[0].covariance, reading.right, intercept)
     thetas, log_weights = weigh(federation, preparation, [*hypotheses, *by_themselves], features)
-    none = max(NO_USE, 0.5 * (1.0 - max(model.reliability for model in models))) * reading.other_mistakes
+    none = max(NO_USE, UNRELIABLE * (1.0 - max(model.reliability for model in models))) * reading.other_mistakes
     nothing = Hypothesis("trusted rows alone", np.zeros(width), intercept, float(np.log(none)))
     free = np.eye(width)[:, :d] / np.sqrt(max(1.0, float(np.trace(spread)) / 10.0))
     # labels that are right need no correction

@@ -48,6 +48,12 @@ class Moments:
         change[-1, :-1] = -theta
         return Moments(change @ self.joint @ change.T, self.rows)
 
+    def multiplied(self, factor: float, origin: Array) -> Moments:
+        """Return the moments of (x, x·origin + factor·(y − x·origin)): targets multiplied about what ``origin`` predicts."""
+        change = np.eye(len(self.joint))
+        change[-1, :-1], change[-1, -1] = (1.0 - factor) * origin, factor
+        return Moments(change @ self.joint @ change.T, self.rows)
+
     def squared_error(self, theta: Array) -> float:
         """Σ (y − x·θ)²."""
         towards = np.append(theta, -1.0)

@@ -15,6 +15,7 @@ from comt.preparation import Preparation
 from comt.problem import Array
 from comt.server.auto.agents import moments_of, weigh_agents
 from comt.server.auto.asking import ask_for_choice
+from comt.server.auto.camps import find_camps
 from comt.server.auto.capped import mislead
 from comt.server.auto.centres import (
     INSTEAD,
@@ -61,8 +62,13 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         line = Line("all unverified rows", 1.0, np.nan)
         return Choice(everyone.ridge(), preparation, (line,), 0, federation.agents, np.ones(count), plain=1.0)
     judged = weigh_agents(federation, preparation, per_agent, trusted.rows)
-    believed = weighted(per_agent, judged.weights)
-    whole = weighted(uncapped, judged.weights)
+    camps = find_camps(preparation, per_agent)
+    weights = leading = judged.weights
+    if camps is not None:
+        per_agent, uncapped = (camps.in_one_unit(parts) for parts in (per_agent, uncapped))
+        weights = camps.within(weights)
+        leading = weights * camps.leading  # rows are compared as they are: only those of the larger camp
+    believed, whole = weighted(per_agent, weights), weighted(uncapped, weights)
     evidence = Evidence(preparation, believed, folds, target_variance(preparation, believed))
     plain, error_size = evidence.plain, evidence.error_size
     centres = [
@@ -90,7 +96,7 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         parts = part_multiplied(preparation, mixtures)
     corrections = correct(centres, folds, error_size, evidence.rows_behind)
     compared = compare(
-        federation, preparation, moments, judged.weights, plain, centres, len(folds), count_capped=not without_capped
+        federation, preparation, moments, leading, plain, centres, len(folds), count_capped=not without_capped
     )
     of_two_signs = np.array([centre.family == "either sign" for centre in centres])
     two_signs = min(
@@ -100,23 +106,28 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     shares = _shares(centres, corrections, evidence, speaks, compared.robust_gain)
     averaged = np.einsum("cl,clp->p", shares, corrections.theta)
     averaged_error = float((shares * corrections.held_out).sum())
-    drawn = believed_rows(federation, evidence, judged.weights, thin)
-    units = other_units(evidence, parts, averaged_error, compared, drawn)
+    drawn = believed_rows(federation, evidence, leading, thin)
+    units = other_units(evidence, parts, averaged_error, compared, drawn, camps)
     doubt = -plain_log_odds(evidence, compared, speaks, averaged, averaged_error, float(shares[of_two_signs].sum()))
     keep, instead, *in_units = softmax([0.0, doubt, *units.log_odds]).tolist()
+    kept, names = "unverified rows of the believed agents, as they are", units.names
+    if camps is not None:
+        weights = camps.believed(weights, in_units[0] / max(keep + in_units[0], 1e-300))
+        kept, smaller = camps.names(federation.agents)
+        names = (smaller, *names[1:])
     return Choice(
         theta=keep * evidence.together + instead * averaged + np.array(in_units) @ units.theta,
         preparation=preparation,
         lines=largest_first(
             [
-                Line("unverified rows of the believed agents, as they are", keep, evidence.trusted_error(plain)),
+                Line(kept, keep, evidence.trusted_error(plain)),
                 *_lines(centres, instead * shares, corrections, trusted.rows),
-                *units.lines(in_units),
+                *(Line(*told) for told in zip(names, in_units, units.errors.tolist(), strict=True)),
             ]
         ),
         trusted_rows=int(trusted.rows),
         agents=federation.agents,
-        agent_weights=judged.weights,
+        agent_weights=weights,
         plain=keep,
         certificate=_certificate(believed, plain),
         notes=tuple(f"{name}: p = {p:.2g}" for name, p in compared.parts.items()),

@@ -1,4 +1,4 @@
-"""Whose labels are reversed? Agents' own models are compared with one another, before any trusted row is looked at."""
+"""Whose labels or targets are reversed? Agents' own models are compared before any trusted row is looked at."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comt.problem import Array
-from comt.server.auto.labels import LabelFit
 
 #: an agent is called reversed only if its own model is reliable and points clearly away from the leading agent's
 RELIABLE, OPPOSED = 0.5, -0.3
@@ -25,11 +24,10 @@ class Signs:
     larger_wrong: float
 
 
-def compare_agents(fits: list[LabelFit], spread: Array) -> Signs:
-    """Compare the agents' own models by the leading eigenvector of their agreement, weighted by reliability."""
+def compare_agents(models: Array, reliability: Array, spread: Array) -> Signs:
+    """Compare the agents' own models (K, p) by the leading eigenvector of their agreement, weighted by reliability."""
     d = len(spread)
-    models = np.stack([fit.theta[:d] for fit in fits])
-    reliability = np.array([fit.reliability(spread) for fit in fits])
+    models = models[:, :d]
     size = np.sqrt(np.maximum(np.einsum("kd,de,ke->k", models, spread, models), 1e-300))
     cosine = (models @ spread @ models.T) / np.outer(size, size)
     weight = np.sqrt(reliability)
@@ -40,6 +38,11 @@ def compare_agents(fits: list[LabelFit], spread: Array) -> Signs:
     leader = int(np.argmax(leading))
     opposed = (leading < 0) & (reliability > RELIABLE) & (cosine[leader] < OPPOSED)
     smaller = float((leading[leading < 0] ** 2).sum())
-    # so many more agents would have to be reversed for the smaller camp to be right
-    odds = float((1.0 / REVERSED - 1.0) ** (-len(fits) * (1.0 - 2.0 * smaller)))
+    odds = odds_of_smaller(len(models), smaller)
     return Signs(opposed, odds / (1.0 + odds) if smaller > 0 else 0.0)
+
+
+def odds_of_smaller(agents: int, share: float) -> float:
+    """Return the odds beforehand that the camp with this share of the agents is the right one."""
+    # so many more agents would have to be wrong
+    return float((1.0 / REVERSED - 1.0) ** (-agents * (1.0 - 2.0 * share)))

@@ -16,7 +16,7 @@ from comt.problem import Array
 from comt.server.auto.laplace import Hypothesis
 
 #: odds that vague labels are right as they are, before their shape is looked at, and the share of "or all reversed" in them
-AS_THEY_ARE, REVERSED = 2.0, 0.03
+AS_THEY_ARE, REVERSED = 3.0, 0.03
 #: log-odds per standard deviation of the score that right labels follow clearly, and what flips leave of them at least where
 #: labels are not vague
 STEEP, CLEAR_SLOPE = 1.5, 1.1
@@ -38,11 +38,10 @@ def flip_rate(size: float) -> float:
     return 0.5 * (1.0 - max(clearness(size), LEAST_CLEAR))
 
 
-def behind_flips(theta: Array, size: float, positive: float, constant: float) -> Array:
+def behind_flips(theta: Array, size: float, flipped: float, positive: float, constant: float) -> Array:
     """Return about the model θ·x behind labels that flips have made so vague; ``positive`` is the share of labels +1."""
     steep = max(1.0, STEEP / size) * theta
     if constant:
-        flipped = flip_rate(size)
         right = np.clip((positive - flipped) / (1.0 - 2.0 * flipped), 0.01, 0.99)
         # the mean of a logistic curve over a normal score: its slope counts less
         steep[-1] = logit(right) * np.sqrt(1.0 + np.pi / 8.0 * STEEP**2) / constant
