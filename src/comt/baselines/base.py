@@ -27,6 +27,8 @@ class AgentRows:
     targets: Array  # n_k
     trusted_features: Array  # m_k x d, m_k may be 0
     trusted_targets: Array  # m_k
+    #: what a raw target of zero is in these units: signs and units act about it
+    target_zero: float = 0.0
 
 
 @dataclass(frozen=True)

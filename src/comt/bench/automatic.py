@@ -19,17 +19,22 @@ class PreparedModel(LinearModel):
     """A model that compresses heavy tails before it multiplies."""
 
     preparation: Preparation | None = None
+    #: what a raw target of zero is in the units of the rows
+    target_zero: float = 0.0
 
     def predict(self, features: Array) -> Array:
         """Return the prediction, or the score."""
         assert self.preparation is not None
         inside = features[:, : len(self.preparation.center)]
-        return self.preparation.predict(inside, self.coef, self.coef, 0.0)
+        return self.preparation.predict(inside, self.coef, self.coef, 0.0) + self.target_zero
 
 
 @dataclass(frozen=True)
 class Automatic(Baseline):
-    """Nothing to set: see :mod:`comt.server.auto`. Rows come scaled, with a constant column at the end or none."""
+    """Nothing to set: see :mod:`comt.server.auto`. Rows come scaled, with a constant column at the end or none.
+
+    Raw targets have their own zero, which signs and units act about; as in an estimator's training it is known.
+    """
 
     name: ClassVar[str] = "CoMT (auto)"
     tasks: ClassVar[frozenset[Task]] = BOTH
@@ -40,11 +45,21 @@ class Automatic(Baseline):
         last = agents[0].features[:, -1]
         constant = float(last[0]) if np.ptp(last) == 0 else 0.0
         width = agents[0].features.shape[1] - (constant != 0)
+        zero = agents[0].target_zero
         rows = [
-            replace(a, features=a.features[:, :width], trusted_features=a.trusted_features[:, :width]) for a in agents
+            replace(
+                a,
+                features=a.features[:, :width],
+                targets=a.targets - zero,
+                trusted_features=a.trusted_features[:, :width],
+                trusted_targets=a.trusted_targets - zero,
+            )
+            for a in agents
         ]
-        preparation = replace(Preparation.identity(width, constant), compressed=True)
+        preparation = replace(Preparation.identity(width, constant), compressed=True, target_center=-zero)
         federation = local_federation(rows)
         with federation.open():
             choice = choose(federation, preparation, "squared" if task == "regression" else "logistic")
-        return PreparedModel(choice.theta, found={"rounds": federation.rounds}, preparation=choice.preparation)
+        return PreparedModel(
+            choice.theta, found={"rounds": federation.rounds}, preparation=choice.preparation, target_zero=zero
+        )

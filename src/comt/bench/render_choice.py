@@ -31,7 +31,7 @@ def render_choice(folder: Path, experiment: str = "choice") -> str | None:
     results = pd.read_csv(path)
     if not {Automatic.name, *SIMPLE, "clean oracle"} <= set(results["method"]):
         return None  # a run of single methods has nothing to compare
-    means = results.pivot_table(index=CELL, columns="method", values="score", sort=False).dropna()
+    means = _means(results)
     shown = [Automatic.name, *SIMPLE, "clean oracle", *([Prototype.name] if Prototype.name in means else [])]
     header = ["data", "corruption", "size", "trusted rows", *shown, "to the better one"]
     lines = []
@@ -53,6 +53,12 @@ def render_choice(folder: Path, experiment: str = "choice") -> str | None:
     if experiment == "unseen":
         said.append(_by_rows_per_column(_ahead(means, Automatic.name)))
     return "\n".join([origin(results), *said, markdown(header, lines)])
+
+
+def _means(results: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean of every method in every cell, over the seeds that all of them have."""
+    scores = results.pivot_table(index=[*CELL, "seed"], columns="method", values="score", sort=False).dropna()
+    return scores.groupby(level=CELL, sort=False).mean()
 
 
 def _ahead(means: pd.DataFrame, name: str) -> pd.Series:
@@ -78,7 +84,7 @@ def _by_rows_per_column(difference: pd.Series) -> str:
 
 
 def _sentence(results: pd.DataFrame) -> str:
-    means = results.pivot_table(index=CELL, columns="method", values="score").dropna()
+    means = _means(results)
     difference = _ahead(means, Automatic.name)
     lost = difference[difference < -LOST]
     beside = ""

@@ -112,6 +112,7 @@ def prepared(data: FederatedData) -> FederatedData:
             targets=how.targets(agent.targets),
             trusted_features=np.ascontiguousarray(how.features(agent.trusted_features)),
             trusted_targets=how.targets(agent.trusted_targets),
+            target_zero=how.target_zero,
         )
 
     return replace(
