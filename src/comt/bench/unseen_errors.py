@@ -304,7 +304,7 @@ NINTH = {
     "proline": NINTH_REGRESSION,
     "ratings": NINTH_REGRESSION,
     "proportions": NINTH_REGRESSION,
-    "virginica": NINTH_CLASSIFICATION,
+    "nines": NINTH_CLASSIFICATION,
     "ten errors": NINTH_CLASSIFICATION,
     "correlated columns": NINTH_CLASSIFICATION,
 }

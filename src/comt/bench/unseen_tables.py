@@ -228,9 +228,9 @@ def _proportions() -> Rows:
     return features, 1.0 / (1.0 + np.exp(-odds - 0.8 * rng.normal(size=ROWS)))
 
 
-def _virginica() -> Rows:
-    measured, species = _loaded("iris")
-    return measured, _labels(species == 2)
+def _nines() -> Rows:
+    pixels, digits = _loaded("digits")
+    return pixels, _labels(digits == 9)
 
 
 def _ten_errors() -> Rows:
@@ -286,7 +286,7 @@ _MAKERS: dict[str, Callable[[], Rows]] = {
     "proline": _proline,
     "ratings": _ratings,
     "proportions": _proportions,
-    "virginica": _virginica,
+    "nines": _nines,
     "ten errors": _ten_errors,
     "correlated columns": _correlated_columns,
 }
