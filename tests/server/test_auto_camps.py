@@ -96,6 +96,22 @@ def test_agents_are_weighed_within_their_camp_and_believed_as_far_as_it_is_right
     )
 
 
+def test_the_camp_whose_sign_trusted_rows_have_leads():
+    rows = agents([-1.0, -1.0, -1.0, 1.0, 1.0])
+    per_agent = [moments(*part) for part in rows]
+    camps = find_camps(PREPARATION, per_agent)
+    assert camps.smaller.tolist() == [False, False, False, True, True]
+    (right,) = agents([1.0], n=8, seed=1)
+    turned = camps.led_by_the_likelier(per_agent, moments(*right))
+    assert turned.smaller.tolist() == [True, True, True, False, False]
+    assert (turned.factor, turned.odds) == (-1.0, 1.0 / camps.odds)
+    np.testing.assert_allclose(turned.of_smaller(camps.of_smaller(np.arange(5.0))), np.arange(5.0))
+    (negated,) = agents([-1.0], n=8, seed=1)
+    assert camps.led_by_the_likelier(per_agent, moments(*negated)) is camps
+    in_units = find_camps(PREPARATION, [moments(*part) for part in agents([3.0, 1.0, 1.0])])
+    assert in_units.led_by_the_likelier(per_agent[:3], moments(*right)) is in_units
+
+
 def score(corruption, seed, *, n_trusted=6, oracle=0.6):
     data = noisy_federation(
         "regression", corruption=corruption, n_rows=1000, n_trusted=n_trusted, n_test=3000, oracle=oracle, seed=seed

@@ -40,6 +40,11 @@ LOST_WITH_FEW_SEEDS = (
     ("cultivar", "rule on one column", 6),
     ("cultivar", "59 % flips", 6),
     ("yes or no", "59 % flips", 6),
+    ("threes and eights", "62 % flips", 6),
+    ("four measurements", "57 % flips", 6),
+    ("ten errors", "61 % flips", 6),
+    ("ten errors", "rule on one column", 6),
+    ("ten errors", "flips by three columns", 6),
     ("wine", "several errors", 6),
 )
 #: and they get so many times as many seeds as the others

@@ -32,9 +32,9 @@ STEPS = 5
 
 @dataclass(frozen=True)
 class Camps:
-    """Two camps of agents: what the targets of the smaller one are multiplied by, compared with the larger one's."""
+    """Two camps of agents: what the targets of the smaller one are multiplied by, compared with the leading one's."""
 
-    #: who is of the smaller camp
+    #: who is of the smaller camp, or of the less likely one
     smaller: NDArray[np.bool_]
     factor: float
     #: the model that predicts what both camps call the same: the factor acts about it
@@ -44,7 +44,7 @@ class Camps:
 
     @property
     def leading(self) -> Array:
-        """1 for agents of the larger camp, 0 for the others."""
+        """1 for agents of the leading camp, 0 for the others."""
         return np.where(self.smaller, 0.0, 1.0)
 
     def within(self, weights: Array) -> Array:
@@ -54,7 +54,7 @@ class Camps:
         return relative
 
     def in_one_unit(self, per_agent: Sequence[Moments]) -> list[Moments]:
-        """Return everybody's moments with all targets in the unit of the larger camp."""
+        """Return everybody's moments with all targets in the unit of the leading camp."""
         return [
             part.multiplied(1.0 / self.factor, self.origin) if other else part
             for part, other in zip(per_agent, self.smaller, strict=True)
@@ -69,8 +69,22 @@ class Camps:
         right: Array = weights * np.where(self.smaller, smaller_right, 1.0 - smaller_right)
         return right
 
+    def led_by_the_likelier(self, per_agent: Sequence[Moments], trusted: Moments) -> Camps:
+        """Return the camps, turned round if trusted rows speak more for the smaller one's sign than is against it beforehand.
+
+        What speaks for rows as they are, in all that follows, then speaks for its rows. A unit is no such question: one
+        trusted row far out speaks for the larger one.
+        """
+        if self.factor > 0.0:
+            return self
+        model = total(self.in_one_unit(per_agent)).ridge()
+        errors = [max(trusted.squared_error(theta), 1e-300) for theta in (model, self.of_smaller(model))]
+        if np.log(self.odds) + 0.5 * trusted.rows * np.log(errors[0] / errors[1]) <= 0.0:
+            return self
+        return Camps(~self.smaller, 1.0 / self.factor, self.origin, 1.0 / self.odds)
+
     def names(self, agents: Sequence[str]) -> tuple[str, str]:
-        """Say what becomes of the rows if the larger camp is right, and if the smaller one is."""
+        """Say what becomes of the rows if the leading camp is right, and if the smaller one is."""
         smaller, larger = (
             ", ".join(name for name, other in zip(agents, self.smaller, strict=True) if other == camp)
             for camp in (True, False)

@@ -65,9 +65,10 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     camps = find_camps(preparation, per_agent)
     weights = leading = judged.weights
     if camps is not None:
+        camps = camps.led_by_the_likelier(per_agent, trusted)
         per_agent, uncapped = (camps.in_one_unit(parts) for parts in (per_agent, uncapped))
         weights = camps.within(weights)
-        leading = weights * camps.leading  # rows are compared as they are: only those of the larger camp
+        leading = weights * camps.leading  # rows are compared as they are: only those of the leading camp
     believed, whole = weighted(per_agent, weights), weighted(uncapped, weights)
     evidence = Evidence(preparation, believed, folds, target_variance(preparation, believed))
     plain, error_size = evidence.plain, evidence.error_size
