@@ -32,8 +32,12 @@ def agents(factors, *, n=120, noise=1.0, shift=0.0, seed=0):
     return rows
 
 
+def camps_of(per_agent):
+    return find_camps(PREPARATION, per_agent, np.stack([part.ridge() for part in per_agent]))
+
+
 def found(rows):
-    return find_camps(PREPARATION, [moments(*part) for part in rows])
+    return camps_of([moments(*part) for part in rows])
 
 
 @pytest.mark.parametrize("factor", [-1.0, 3.0, 0.2])
@@ -59,7 +63,7 @@ def test_a_scale_that_was_read_the_other_way_round_is_negated_about_its_middle()
     camps = found(rows)
     assert camps.smaller.tolist() == [False, False, True, False, False]
     assert camps.origin[-1] * CONSTANT == pytest.approx(2.0, abs=0.2)
-    right = find_camps(PREPARATION, camps.in_one_unit([moments(*part) for part in rows]))
+    right = camps_of(camps.in_one_unit([moments(*part) for part in rows]))
     assert right is None
 
 
@@ -67,7 +71,7 @@ def test_agents_without_unverified_rows_belong_to_the_larger_camp():
     rows = agents([1.0, 3.0, 1.0, 1.0])
     rows[3] = (rows[3][0][:0], rows[3][1][:0])
     assert found(rows).smaller.tolist() == [False, True, False, False]
-    assert find_camps(PREPARATION, [moments(*rows[3])]) is None
+    assert camps_of([moments(*rows[3])]) is None
 
 
 def test_an_agent_whose_targets_are_shifted_is_in_no_other_unit():
@@ -99,7 +103,7 @@ def test_agents_are_weighed_within_their_camp_and_believed_as_far_as_it_is_right
 def test_the_camp_whose_sign_trusted_rows_have_leads():
     rows = agents([-1.0, -1.0, -1.0, 1.0, 1.0])
     per_agent = [moments(*part) for part in rows]
-    camps = find_camps(PREPARATION, per_agent)
+    camps = camps_of(per_agent)
     assert camps.smaller.tolist() == [False, False, False, True, True]
     (right,) = agents([1.0], n=8, seed=1)
     turned = camps.led_by_the_likelier(per_agent, moments(*right))
@@ -108,7 +112,7 @@ def test_the_camp_whose_sign_trusted_rows_have_leads():
     np.testing.assert_allclose(turned.of_smaller(camps.of_smaller(np.arange(5.0))), np.arange(5.0))
     (negated,) = agents([-1.0], n=8, seed=1)
     assert camps.led_by_the_likelier(per_agent, moments(*negated)) is camps
-    in_units = find_camps(PREPARATION, [moments(*part) for part in agents([3.0, 1.0, 1.0])])
+    in_units = camps_of([moments(*part) for part in agents([3.0, 1.0, 1.0])])
     assert in_units.led_by_the_likelier(per_agent[:3], moments(*right)) is in_units
 
 

@@ -95,9 +95,8 @@ class Camps:
         )
 
 
-def find_camps(preparation: Preparation, per_agent: Sequence[Moments]) -> Camps | None:
-    """Compare the agents' own fits; no exchange. None where nobody clearly contradicts the others."""
-    fits = np.stack([part.ridge() for part in per_agent])
+def find_camps(preparation: Preparation, per_agent: Sequence[Moments], fits: Array) -> Camps | None:
+    """Compare the agents' own ``fits`` (K, p); no exchange. None where nobody clearly contradicts the others."""
     _, spread = feature_spread(preparation, total(per_agent))
     sure = np.array([_reliability(part, fit, spread) for part, fit in zip(per_agent, fits, strict=True)])
     signs = compare_agents(fits, sure, spread)

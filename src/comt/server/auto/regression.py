@@ -62,7 +62,7 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         line = Line("all unverified rows", 1.0, np.nan)
         return Choice(everyone.ridge(), preparation, (line,), 0, federation.agents, np.ones(count), plain=1.0)
     judged = weigh_agents(federation, preparation, per_agent, trusted.rows)
-    camps = find_camps(preparation, per_agent)
+    camps = find_camps(preparation, per_agent, judged.fits)
     weights = leading = judged.weights
     if camps is not None:
         camps = camps.led_by_the_likelier(per_agent, trusted)
