@@ -12,6 +12,7 @@ from comt.agent import Agent, ArrayRows
 from comt.federation import LocalFederation
 from comt.preparation import Preparation
 from comt.server.auto.agents import agent_weights
+from comt.server.auto.evidence import KEPT, Evidence
 from comt.server.auto.moments import PENALTIES, Moments, total
 from comt.server.auto.ranks import _mean_rank, bayes_bound, combine, mean_rank_p, stratified_p
 
@@ -143,3 +144,38 @@ def test_the_ridge_of_largest_evidence_by_direct_evaluation():
     assert moments.squared_error(expected) == pytest.approx(float(((targets - features @ expected) ** 2).sum()))
     np.testing.assert_allclose(moments.squared_errors(expected[None]), [moments.squared_error(expected)])
     np.testing.assert_allclose(moments.scaled(3.0).ridge(np.array([3.0])), moments.ridge(np.array([1.0])))
+
+
+def test_a_fit_told_to_keep_its_parameters_keeps_them_if_rows_are_enough():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(60, D))
+    targets = features @ np.array([0.3, 0.0, 0.0, 0.1]) + 2.0 * rng.normal(size=60)  # hardly anything to find
+    joint = np.column_stack([features, targets])
+    gram = features.T @ features
+    moments = Moments(joint.T @ joint, 60.0)
+
+    def parameters(penalty):
+        return np.trace(np.linalg.solve(gram + penalty * np.eye(D), gram))
+
+    allowed = [penalty for penalty in PENALTIES if parameters(penalty) >= 0.7 * parameters(PENALTIES[0])]
+    strongest = np.linalg.solve(gram + allowed[-1] * np.eye(D), features.T @ targets)
+    assert np.linalg.norm(moments.ridge()) < 0.8 * np.linalg.norm(strongest)  # its evidence would shrink it further
+    np.testing.assert_allclose(moments.ridge(kept=0.7), strongest, rtol=1e-8)
+    few = joint[: 4 * D]
+    few_moments = Moments(few.T @ few, float(len(few)))
+    np.testing.assert_allclose(few_moments.ridge(kept=0.7), few_moments.ridge())
+
+
+def test_errors_that_make_targets_too_large_take_the_floor_away():
+    rng = np.random.default_rng(1)
+    features = np.column_stack([rng.normal(size=(200, D)), np.ones(200)])
+    targets = rng.normal(size=200)
+    joint, right = np.column_stack([features, targets]), np.column_stack([features, targets])[:10]
+    kept = []
+    for larger in (1.0, 6.0):
+        unverified = joint * np.append(np.ones(D + 1), larger)
+        believed = Moments(unverified.T @ unverified, 200.0)
+        known = Evidence(Preparation.identity(D, 1.0), believed, [Moments(right.T @ right, 10.0)], larger**2)
+        kept.append(known.kept)
+    assert kept[0] == KEPT
+    assert kept[1] < 0.2 * KEPT

@@ -21,7 +21,7 @@ from comt.server.auto.either_sign import either_sign
 from comt.server.auto.error_shapes import by_prediction
 from comt.server.auto.mixtures import find_mixtures
 from comt.server.auto.moments import Moments
-from comt.server.auto.part_multiplied import part_multiplied
+from comt.server.auto.part_multiplied import FAR_OUT, LARGER, belong, part_multiplied
 from comt.server.auto.ranks import mean_rank_p, tail_p
 
 D = 4
@@ -37,13 +37,22 @@ def mixture(share, n=1500, noise=0.4, seed=0):
     return features, targets, np.append(theta, 0.03)  # the constant column holds 10
 
 
-def federation(features, targets, agents=3):
-    parts = zip(np.array_split(features, agents), np.array_split(targets, agents), strict=True)
-    return LocalFederation([Agent(f"a{k}", ArrayRows(x, y, x[:0], y[:0])) for k, (x, y) in enumerate(parts)])
+def federation(features, targets, agents=3, trusted=None):
+    trusted = (features[:0], targets[:0]) if trusted is None else trusted
+    parts = zip(*(np.array_split(part, agents) for part in (features, targets, *trusted)), strict=True)
+    return LocalFederation([Agent(f"a{k}", ArrayRows(*rows)) for k, rows in enumerate(parts)])
 
 
 def moments(features, targets):
     return teaching.moments(np.column_stack([features, np.full(len(targets), 10.0)]), targets)
+
+
+def parts_of(features, targets, agents, starts):
+    """Both readings of targets of which part may be in another unit; eight rows of the right part are trusted."""
+    found = found_in(features, targets, agents, starts)
+    right, right_targets, _ = mixture(1.0, n=8, seed=1)
+    with federation(features, targets, agents, (right, right_targets)).open() as run:
+        return part_multiplied(run, PREPARATION, found, common=float((targets == 0.0).mean()))
 
 
 def found_in(features, targets, agents=3, starts=(), rivals=()):
@@ -137,7 +146,7 @@ def test_a_part_in_another_unit_is_found_with_its_factor(factor, share):
     multiplied = np.random.default_rng(3).random(len(targets)) > share
     targets = np.where(multiplied, factor * targets, targets)
     plain = moments(features, targets).ridge()
-    one, three = (part_multiplied(PREPARATION, found_in(features, targets, k, [plain], [])) for k in (1, 3))
+    one, three = (parts_of(features, targets, k, [plain]) for k in (1, 3))
     small, large = one
     right = small if factor > 1 else large
     np.testing.assert_allclose(right.theta, theta, atol=0.08)
@@ -148,6 +157,39 @@ def test_a_part_in_another_unit_is_found_with_its_factor(factor, share):
     assert right.share == pytest.approx(share, abs=0.05)
     for first, second in zip(one, three, strict=True):
         np.testing.assert_allclose(first.theta, second.theta, atol=1e-8)
+    most = -8.0 * np.log(right.share)  # what eight rows of this part can say
+    assert 0.0 < right.belong <= most
+    assert (large if right is small else small).belong < 0.0
+
+
+def test_how_far_rows_belong_to_a_part_is_a_likelihood_ratio():
+    """Against the densities written out, where rows of both parts are so many that their histogram is one."""
+    rng = np.random.default_rng(0)
+    share, width, other = 0.7, 0.5, 6.0
+    every = np.where(rng.random(2_000_000) < share, width, other) * rng.normal(size=2_000_000)
+    verified = np.array([0.1, -0.4, 0.9, 0.03, -0.6])
+    counts = (np.bincount(np.searchsorted(rank_edges(), part), minlength=RANK_BINS) for part in (every, verified))
+    of_part = (1 - FAR_OUT) * norm.pdf(verified, 0, width) + FAR_OUT * norm.pdf(verified, 0, LARGER * width)
+    of_both = share * norm.pdf(verified, 0, width) + (1 - share) * norm.pdf(verified, 0, other)
+    expected = np.log(of_part / np.maximum(of_both, share * of_part)).sum()
+    assert belong(*counts, error=width**2, share=share) == pytest.approx(expected, abs=0.15)
+
+
+def test_one_row_far_off_speaks_against_a_part():
+    edges = np.concatenate([[-np.inf], rank_edges(), [np.inf]])
+    near, far = np.diff(norm.cdf(edges)), np.diff(norm.cdf(edges, 50.0, 1.0))
+    every = 7000 * near + 3000 * far
+    # a row of the part says −log .7 for it, but that a few right rows are further out than normal ones
+    assert 0.8 * -np.log(0.7) < belong(every, near, error=1.0, share=0.7) <= -np.log(0.7)
+    assert belong(every, 5 * near + far, error=1.0, share=0.7) < -3.0
+
+
+@pytest.mark.parametrize("zeros", [0.3, 0.7])
+def test_zeros_are_no_part_in_another_unit(zeros):
+    features, targets, _ = mixture(1.0)
+    targets = np.maximum(targets - np.quantile(targets, zeros), 0.0)
+    plain = moments(features, targets).ridge()
+    assert parts_of(features, targets, 3, [plain]) == []
 
 
 @pytest.mark.parametrize("errors", ["normal", "long-tailed", "skewed", "growing", "bent"])
@@ -165,7 +207,7 @@ def test_rows_in_one_unit_are_not_called_a_mixture_of_two(errors):
         targets = np.minimum(features @ [2.0, -1.0, 1.0, 0.0] + 0.3 * targets, 0.3)
         targets -= targets.mean()
     plain = moments(features, targets).ridge()
-    assert part_multiplied(PREPARATION, found_in(features, targets, 3, [plain], [])) == []
+    assert parts_of(features, targets, 3, [plain]) == []
 
 
 def test_what_errors_of_their_own_in_every_range_explain_is_a_sum_of_normal_densities():

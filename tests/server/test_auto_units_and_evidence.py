@@ -37,8 +37,8 @@ def odds(known, factor):
     return prior
 
 
-def units(known, parts=(), averaged_error=np.inf, many_alike=False, by_ranks=np.inf, drawn=None, camps=None):
-    return other_units(known, parts, averaged_error, Compared(1.0, {}, 1.0, many_alike, by_ranks), drawn, camps)
+def units(known, parts=(), averaged_error=np.inf, common=0.0, by_ranks=np.inf, drawn=None, camps=None):
+    return other_units(known, parts, averaged_error, Compared(1.0, {}, 1.0, common, by_ranks), drawn, camps)
 
 
 def test_the_odds_of_a_factor_are_those_of_students_t():
@@ -56,11 +56,23 @@ def test_the_odds_of_a_factor_are_those_of_students_t():
 
 def test_where_many_targets_are_one_value_sizes_say_no_more_than_ranks():
     known, *_ = evidence(factor=3.0)
-    part = Multiplied("part of them", 0.3 * known.plain, 1.0, 0.5)
-    free = units(known, [part], by_ranks=1.5).log_odds
-    held = units(known, [part], by_ranks=1.5, many_alike=True).log_odds
-    assert len(held) == len(free) - 1  # a part that is always one value fits any unit
-    np.testing.assert_allclose(held, np.minimum(free[:-1], np.log([odds(known, factor) for factor in FACTORS]) + 1.5))
+    free = units(known, by_ranks=1.5).log_odds
+    held = units(known, by_ranks=1.5, common=0.3).log_odds
+    np.testing.assert_allclose(held, np.minimum(free, np.log([odds(known, factor) for factor in FACTORS]) + 1.5))
+
+
+def test_parts_are_weighed_by_the_rows_that_belong_to_them():
+    """Errors far out make the larger part likely only if rows belong to it; the smaller one has also sizes to speak for it."""
+    known, *_ = evidence(factor=1.0 / 3.0)
+    weighed = []
+    for belong in (-100.0, 40.0):
+        parts = [
+            Multiplied("smaller", known.plain / 3.0, known.usual_error / 9.0, 0.5, larger=False, belong=belong),
+            Multiplied("larger", 3.0 * known.plain, known.usual_error * 9.0, 0.5, larger=True, belong=belong),
+        ]
+        weighed.append(units(known, parts).log_odds[-2:])
+    np.testing.assert_allclose(weighed[1][1] - weighed[0][1], 140.0)
+    assert 0.0 < weighed[1][0] - weighed[0][0] < 140.0
 
 
 def test_a_larger_unit_needs_ranks_that_agree_and_a_smaller_one_does_not():
@@ -188,7 +200,7 @@ def test_rows_that_a_model_of_two_signs_calls_negated_are_not_rare_rows_that_it_
     known = Evidence(Preparation.identity(3), believed, [moments(T[k::2], t[k::2]) for k in range(2)], float(y.var()))
     error = known.trusted.squared_error(RIGHT)
     kept, refuted = (
-        plain_log_odds(known, Compared(1.0, {}, 1.0, False, 0.0), 1.0, RIGHT, error, share) for share in (0.0, 1.0)
+        plain_log_odds(known, Compared(1.0, {}, 1.0, 0.0, 0.0), 1.0, RIGHT, error, share) for share in (0.0, 1.0)
     )
     assert known.explained_by(RIGHT) == 0.0
     assert kept > 1.0

@@ -19,6 +19,11 @@ MAY_COST = 0.002
 SELDOM = 0.01
 #: what right targets vary by is far less than the error expected otherwise: noise does not make such a difference
 FAR_LESS = 0.05
+#: share of its parameters that the plain fit keeps: errors have made it too small already, and its evidence would shrink
+#: what they left once more
+KEPT = 0.7
+#: but where right targets vary by less than this share of the unverified ones, errors have made it too large
+VARY_LESS = 0.4
 #: trusted targets that differ less than this (as variances) have one value, which says nothing about their spread
 ONE_VALUE = 1e-10
 
@@ -44,9 +49,21 @@ class Evidence:
         return folds_but(self.folds, None)
 
     @cached_property
+    def kept(self) -> float:
+        """Share of its parameters that a plain fit keeps, however strong the penalty that its evidence asks for.
+
+        Noise in features and negated targets draw a fit towards nothing; targets far too large do the opposite.
+        """
+        free = self.trusted.rows - 1.0
+        if free < 1.0:
+            return KEPT
+        variance = target_variance(self.preparation, self.trusted) * self.trusted.rows / free
+        return KEPT * min(1.0, variance / (VARY_LESS * self.variance))
+
+    @cached_property
     def plain(self) -> Array:
         """The ridge fit of the believed rows, as they are."""
-        return self.believed.ridge()
+        return self.believed.ridge(kept=self.kept)
 
     @cached_property
     def error_size(self) -> float:
@@ -98,7 +115,7 @@ class Evidence:
     @cached_property
     def together(self) -> Array:
         """The ridge fit of believed and trusted rows."""
-        return (self.believed + self.trusted.scaled(self.trusted_weight)).ridge()
+        return (self.believed + self.trusted.scaled(self.trusted_weight)).ridge(kept=self.kept)
 
     @cached_property
     def rows_behind(self) -> Array:

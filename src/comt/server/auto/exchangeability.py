@@ -30,10 +30,15 @@ class Compared:
     parts: dict[str, float]
     #: how many times smaller the typical error of a buggy row is under the best robust fit than under the plain model
     robust_gain: float
-    #: whether many targets have one value
-    many_alike: bool
+    #: share of the targets that have the most common value
+    common: float
     #: nats that ranks of trusted errors say against the plain model
     by_ranks: float
+
+    @property
+    def many_alike(self) -> bool:
+        """Whether targets are far from normal because many have one value."""
+        return self.common > MANY_ALIKE
 
 
 def compare(
@@ -97,7 +102,7 @@ def compare(
     p_of_size = min(1.0, 2.0 * float(under_model[[ALONG_PREDICTION, SIGNED_ERROR]].min()))
     by_ranks = -float(np.log(bayes_bound(p_of_size)))
     named = {"errors under the plain model": combine(under_model), **parts}
-    return Compared(p, named, gain, many_alike=common > MANY_ALIKE, by_ranks=by_ranks)
+    return Compared(p, named, gain, common, by_ranks)
 
 
 def _far_out(moments: Totals, weights: Array) -> float:

@@ -11,6 +11,8 @@ from comt.problem import Array
 
 #: penalties tried for a ridge fit of buggy rows (prepared units; the evidence chooses)
 PENALTIES = np.logspace(-2, 5, 22)
+#: rows for each column from which a fit may be told to keep its parameters: fewer do not tell them
+ROWS_PER_COLUMN = 5.0
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,11 @@ class Moments:
         errors: Array = np.maximum(np.einsum("...i,ij,...j->...", towards, self.joint, towards), 0.0)
         return errors
 
-    def ridge(self, penalties: Array = PENALTIES) -> Array:
-        """Return the ridge fit whose penalty has the largest evidence."""
+    def ridge(self, penalties: Array = PENALTIES, kept: float = 0.0) -> Array:
+        """Return the ridge fit whose penalty has the largest evidence.
+
+        ``kept`` is the least share of its effective parameters that a penalty has to leave, if rows are enough for that.
+        """
         if self.rows <= 0:
             return np.zeros(len(self.joint) - 1)
         values, vectors = np.linalg.eigh(self.gram)
@@ -76,6 +81,9 @@ class Moments:
         left = np.maximum(self.target_sq - shrunk @ seen, 1e-12 * max(self.target_sq, 1e-300))
         log_det = np.log1p(values / penalties[:, None]).sum(axis=1)
         evidence = -0.5 * self.rows * np.log(left) - 0.5 * log_det
+        if kept > 0.0 and self.rows >= ROWS_PER_COLUMN * len(values):
+            parameters = (values / (values + penalties[:, None])).sum(axis=1)
+            evidence = np.where(parameters >= kept * parameters.max(), evidence, -np.inf)
         best: Array = vectors @ shrunk[int(np.argmax(evidence))]
         return best
 

@@ -79,15 +79,13 @@ def other_units(
     rows of the believed ones, if there are any. If agents are of two ``camps``, the first factor is that of the smaller one.
     If targets are right as they are, unverified rows tell how large errors should be; otherwise as large, in the other
     unit. Sizes are compared as if errors were normal: where many targets are one value, ranks have the last word, but for
-    what drawn rows can bear. For a larger unit nothing speaks much louder than ranks anywhere.
+    what drawn rows can bear. For all targets in a larger unit nothing speaks much louder than ranks anywhere.
     """
     tried: dict[float, float | Bearable] = FACTORS
     if camps is not None:
         # few rows that do not tell which camp is right look as if the fit were too large
         others = {factor: odds for factor, odds in FACTORS.items() if factor != camps.factor and odds is not TOO_LARGE}
         tried = {camps.factor: camps.odds, **others}
-    if compared.many_alike or camps is not None:  # a part that is always one value fits any unit; camps are the parts
-        parts = []
     factors = np.array([1.0, *tried])
     rows = evidence.trusted.rows
     models = np.vstack([evidence.preparation.multiplied(evidence.plain, factors), *(part.theta for part in parts)])
@@ -97,6 +95,11 @@ def other_units(
     usual = np.append(evidence.usual_error * np.minimum(1.0, factors**2), [part.error for part in parts])
     likelihood = _log_likelihood(errors, usual, rows)
     ahead = likelihood[1:] - likelihood[0]
+    ahead[len(tried) :] = [
+        # one error far out among few rows asks for the larger unit
+        part.belong if part.larger else max(part.belong, size)
+        for part, size in zip(parts, ahead[len(tried) :], strict=True)
+    ]
     normal = normal_rows(evidence.explained, rows)
     odds = []
     for factor, prior in tried.items():
@@ -107,10 +110,10 @@ def other_units(
     for part, size in zip(parts, along, strict=True):
         odds.append(part.share * bearable_odds(size, IN_PART, normal, part.error / evidence.variance))
     # one error far out among few rows asks for a larger unit, and predictions times three ruin a model: ranks must agree
-    most = np.where(np.append(factors[1:], along) > 1.0, compared.by_ranks + AGREE, np.inf)
+    most = np.where(factors[1:] > 1.0, compared.by_ranks + AGREE, np.inf)
     if compared.many_alike:
         most = np.minimum(most, compared.by_ranks)
-    log_odds = np.minimum(ahead, most) + np.log(np.array(odds))
+    log_odds = np.minimum(ahead, np.append(most, np.full(len(parts), np.inf))) + np.log(np.array(odds))
     if drawn is not None:
         for index, (factor, prior) in enumerate(tried.items()):
             if prior is TOO_LARGE:

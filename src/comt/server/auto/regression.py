@@ -32,7 +32,7 @@ from comt.server.auto.drawn_rows import believed_rows
 from comt.server.auto.either_sign import either_sign
 from comt.server.auto.evidence import Evidence
 from comt.server.auto.exchangeability import compare
-from comt.server.auto.mixtures import find_mixtures
+from comt.server.auto.mixtures import Mixtures, find_mixtures
 from comt.server.auto.moments import Moments, folds_but, total, weighted
 from comt.server.auto.other_units import other_units
 from comt.server.auto.part_multiplied import Multiplied, part_multiplied
@@ -44,6 +44,8 @@ FOLDS = 5
 SAMPLE = 20_000
 KEPT_FROM_ALL, KEPT_FROM_TRUSTED = (0.9, 0.7, 0.5), (0.7, 0.5, 0.3)
 TRUSTED_PENALTIES = np.logspace(-1, 3, 13)
+#: weight of an agent whose rows are not believed at all
+NOT_BELIEVED = 0.02
 
 
 def choose(federation: Federation, preparation: Preparation) -> Choice:
@@ -74,7 +76,7 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     plain, error_size = evidence.plain, evidence.error_size
     centres = [
         Centre("trusted rows alone", "zero", np.zeros(preparation.width)),
-        Centre("all unverified rows", "all rows", everyone.ridge()),
+        Centre("all unverified rows", "all rows", everyone.ridge(kept=evidence.kept)),
         Centre("unverified rows of the believed agents", "believed agents", plain),
         Centre("unverified rows, all targets negated", "negated", preparation.multiplied(plain, -1.0)),
         *noise_centres(preparation, believed, trusted, "noise"),
@@ -87,14 +89,13 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     thin = max(1, int(np.ceil(everyone.rows / SAMPLE)))
     robust = _trimmed(federation, preparation, everyone, folds, thin)
     starts = [everyone.ridge(), trusted.ridge(TRUSTED_PENALTIES), *(centre.theta for centre in robust)]
-    parts: list[Multiplied] = []
+    mixtures: Mixtures | None = None
     try:
         mixtures = find_mixtures(federation, preparation, all_rows, starts, [centre.theta for centre in robust], thin)
     except GateError:  # owners may refuse it like any other candidate
         centres += robust
     else:
         centres += either_sign(preparation, mixtures, robust, trusted)
-        parts = part_multiplied(preparation, mixtures)
     corrections = correct(centres, folds, error_size, evidence.rows_behind)
     compared = compare(
         federation, preparation, moments, leading, plain, centres, len(folds), count_capped=not without_capped
@@ -108,6 +109,10 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     averaged = np.einsum("cl,clp->p", shares, corrections.theta)
     averaged_error = float((shares * corrections.held_out).sum())
     drawn = believed_rows(federation, evidence, leading, thin)
+    parts: list[Multiplied] = []
+    # the two units of camps, or of an agent that is not believed, are no parts of everybody's rows
+    if mixtures is not None and camps is None and leading.min() > NOT_BELIEVED:
+        parts = part_multiplied(federation, preparation, mixtures, compared.common)
     units = other_units(evidence, parts, averaged_error, compared, drawn, camps)
     doubt = -plain_log_odds(evidence, compared, speaks, averaged, averaged_error, float(shares[of_two_signs].sum()))
     keep, instead, *in_units = softmax([0.0, doubt, *units.log_odds]).tolist()
