@@ -4,7 +4,7 @@ Five rows are often unlucky, so that twenty seeds say little about a cell. And n
 unverified rows may be right or wrong, and only the trusted rows tell. The limit here is that of the best test between two
 worlds with the same unverified rows, one of which is the cell's (Neyman and Pearson): it knows the models of both worlds
 exactly, has to hold its own in the other world, and is as good in this one as that allows. What is left for whoever does not
-know the right model is in :mod:`comt.bench.unknown_model`.
+know the right model is in :mod:`comt.bench.unknown_model`, the limit for targets in :mod:`comt.bench.limits_of_targets`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rich.progress import track
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
-from comt.bench import robustness, unknown_model
+from comt.bench import limits_of_targets, robustness, unknown_model
 from comt.bench.store import Line, Store, run_jobs
 from comt.bench.unknown_model import fitted, log_likelihood
 
@@ -95,18 +95,22 @@ def run(folder: Path, seeds: int, processes: int) -> None:
 
 
 def limits(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the limit of every cell with labels."""
+    """Return the limit of every cell."""
     scores = results.pivot_table(index=[*CELL, "seed"], columns="method", values="score", sort=False)
     means = scores.groupby(level=CELL, sort=False).mean()
     found = []
-    for cell in track([cell for cell in cells() if cell["data"] in robustness.CLASSIFIED], "limits"):
+    for cell in track(cells(), "limits"):
         mean = means.loc[tuple(cell[key] for key in CELL)]
+        seeds = scores.loc[tuple(cell[key] for key in CELL)]
+        if cell["data"] not in robustness.CLASSIFIED:
+            limit = round(limits_of_targets.limit(cell, seeds[:DATA_SETS], MAY_LOSE_ON_CLEAN), 4)
+            found.append({**{key: cell[key] for key in CELL}, "limit": limit, "unknown": limit})
+            continue
         worlds = [_Worlds(cell, seed) for seed in range(DATA_SETS)]
         trusted, buggy = float(mean["TI-only"]), float(mean["Buggy-only"])
         limit = float(np.mean([world.limit(trusted, buggy) for world in worlds]))
         unknown = limit  # where only the sign is in doubt, unverified rows know the rest
         if trusted > buggy:
-            seeds = scores.loc[tuple(cell[key] for key in CELL)]
             unknown = min(limit, unknown_model.limit(cell, seeds, MAY_LOSE_ON_CLEAN))
         found.append({**{key: cell[key] for key in CELL}, "limit": round(limit, 4), "unknown": round(unknown, 4)})
     return pd.DataFrame(found)
