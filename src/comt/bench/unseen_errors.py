@@ -308,6 +308,43 @@ NINTH = {
     "ten errors": NINTH_CLASSIFICATION,
     "correlated columns": NINTH_CLASSIFICATION,
 }
+#: and once plain fits kept their parameters, and trusted rows were counted as rows of one unit: written down on 18 November
+#: 2026, committed before their first run
+TENTH_REGRESSION: dict[str, Corruption] = {
+    "clean": Clean(),
+    "28 % negated": NegatedTargets(fraction=0.28),
+    "one of five agents negated": WrongAgents(agents=1),
+    "two agents shifted up": ShiftedTargets(shift=1.2),
+    "20 % of the targets × 4": ScaledTargets(fraction=0.2, factor=4.0),
+    "targets × 7 at one agent": ScaledTargets(fraction=1.0, factor=7.0, agents=1),
+    "column a fiftieth at one agent": UnitError(factor=0.02),
+    "codes 99": MissingCodes(code=99.0, fraction=0.15, columns=3),
+    "feature noise 0.9": GaussianNoise(theta_features=0.9, theta_targets=0.0),
+    "noise 1 everywhere": GaussianNoise(theta_features=1.0, theta_targets=1.0),
+    "several errors": Mixed(theta=1.2, agents=1),
+}
+TENTH_CLASSIFICATION: dict[str, Corruption] = {
+    "clean": Clean(),
+    "28 % flips": LabelFlips(fraction=0.28),
+    "44 % flips": LabelFlips(fraction=0.44),
+    "64 % flips": LabelFlips(fraction=0.64),
+    "45 % of one class flipped": AsymmetricFlips(fraction=0.45, label=1.0),
+    "three agents reversed": WrongAgents(agents=3),
+    "flips by two columns": FeatureDependentFlips(fraction=0.35, columns=2),
+    "rule on one column": RuleOfThumb(fraction=0.3),
+    "column a fiftieth at one agent": UnitError(factor=0.02),
+    "codes 99": MissingCodes(code=99.0, fraction=0.15, columns=3),
+    "feature noise 0.9": GaussianNoise(theta_features=0.9, theta_targets=0.0),
+    "several errors": Mixed(theta=1.2, flips=0.3, agents=1),
+}
+TENTH = {
+    "blood pressure": TENTH_REGRESSION,
+    "area errors": TENTH_REGRESSION,
+    "products of columns": TENTH_REGRESSION,
+    "fours and nines": TENTH_CLASSIFICATION,
+    "worst measurements": TENTH_CLASSIFICATION,
+    "25 columns": TENTH_CLASSIFICATION,
+}
 #: the groups by the order in which they were written down
 GROUPS = {
     "first": DATA,
@@ -319,4 +356,5 @@ GROUPS = {
     "seventh": SEVENTH,
     "eighth": EIGHTH,
     "ninth": NINTH,
+    "tenth": TENTH,
 }

@@ -70,10 +70,11 @@ def _high_digits() -> Rows:
     return features, _labels(digits >= 5)
 
 
-def _threes_and_eights() -> Rows:
+def _digits(first: int, second: int) -> Rows:
+    """One of two digits; the second is positive."""
     pixels, digits = _loaded("digits")
-    chosen = (digits == 3) | (digits == 8)
-    return pixels[chosen], _labels(digits[chosen] == 8)
+    chosen = (digits == first) | (digits == second)
+    return pixels[chosen], _labels(digits[chosen] == second)
 
 
 def _classes(columns: int, informative: int, redundant: int, share: float, apart: float, seed: int) -> Rows:
@@ -248,6 +249,32 @@ def _correlated_columns() -> Rows:
     return features, _labels(score > np.quantile(score, 0.7))
 
 
+def _blood_pressure() -> Rows:
+    """From nine other measurements of patients with diabetes."""
+    measured, _ = _loaded("diabetes")
+    return np.delete(measured, 3, axis=1), measured[:, 3]
+
+
+def _area_errors() -> Rows:
+    """The standard error of a tumour cell's area from the mean of ten measurements: skewed, and surer of small cells."""
+    measured, _ = _loaded("breast_cancer")
+    return measured[:, :10], measured[:, 13]
+
+
+def _products_of_columns() -> Rows:
+    """Targets that follow columns and, as far as no linear model tells, products of them."""
+    rng = np.random.default_rng(14)
+    features = rng.uniform(-1.7, 1.7, size=(ROWS, 12))
+    linear = features @ np.array([0.9, -0.7, 0.6, 0.5, -0.3, 0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    return features, linear + 0.8 * features[:, 0] * features[:, 3] + 0.5 * rng.normal(size=ROWS)
+
+
+def _worst_measurements() -> Rows:
+    """A benign tumour, from the worst of ten measurements."""
+    measured, benign = _loaded("breast_cancer")
+    return measured[:, 20:], _labels(benign == 1)
+
+
 _MAKERS: dict[str, Callable[[], Rows]] = {
     "diabetes": partial(_loaded, "diabetes"),
     "Friedman": partial(_made, "friedman1", n_samples=4_000, n_features=10, noise=1.0, random_state=0),
@@ -270,7 +297,7 @@ _MAKERS: dict[str, Callable[[], Rows]] = {
     "tumour cells": _tumour_cells,
     "S curve": lambda: _with_chance(_made("s_curve", noise=0.3, random_state=5), 5, 5),
     "blobs": _blobs,
-    "threes and eights": _threes_and_eights,
+    "threes and eights": partial(_digits, 3, 8),
     "wine": _wine,
     "prices": _prices,
     "four measurements": _four_measurements,
@@ -289,4 +316,10 @@ _MAKERS: dict[str, Callable[[], Rows]] = {
     "nines": _nines,
     "ten errors": _ten_errors,
     "correlated columns": _correlated_columns,
+    "blood pressure": _blood_pressure,
+    "area errors": _area_errors,
+    "products of columns": _products_of_columns,
+    "fours and nines": partial(_digits, 4, 9),
+    "worst measurements": _worst_measurements,
+    "25 columns": partial(_classes, 25, 8, 5, 0.5, 0.9, 14),
 }
