@@ -70,10 +70,10 @@ def noise_centres(preparation: Preparation, moments: Moments, trusted: Moments, 
     d = len(preparation.center)
     rows = max(moments.rows, 1e-12)
     sigma, cross = moments.gram / rows, moments.cross / rows
-    variance = _variances(preparation, moments)
+    variance = feature_variances(preparation, moments)
     shares = {f"with {share:.0%} of the features' variance taken as noise": np.full(d, share) for share in NOISE_SHARES}
     if trusted.rows >= 5:
-        right = _variances(preparation, trusted) * trusted.rows / (trusted.rows - 1.0)
+        right = feature_variances(preparation, trusted) * trusted.rows / (trusted.rows - 1.0)
         common = np.clip(1.0 - right.sum() / max(variance.sum(), 1e-12), 0.0, 0.9)
         single = np.clip(1.0 - right / np.maximum(variance, 1e-12), 0.0, 0.9)
         trust = trusted.rows / (trusted.rows + COLUMN_DOUBT)
@@ -99,7 +99,7 @@ def feature_spread(preparation: Preparation, moments: Moments) -> tuple[Array, A
     return mean, moments.gram[:d, :d] / rows - np.outer(mean, mean)
 
 
-def _variances(preparation: Preparation, moments: Moments) -> Array:
+def feature_variances(preparation: Preparation, moments: Moments) -> Array:
     """Return the variance of every feature."""
     variance: Array = np.maximum(np.diag(feature_spread(preparation, moments)[1]), 0.0)
     return variance

@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.server.auto.centres import target_variance
+from comt.server.auto.centres import feature_variances, target_variance
 from comt.server.auto.moments import Moments, folds_but
 
 #: share of the target's variance that counting trusted rows more often than others may cost where nothing is wrong
@@ -24,6 +24,8 @@ FAR_LESS = 0.05
 KEPT = 0.7
 #: but where right targets vary by less than this share of the unverified ones, errors have made it too large
 VARY_LESS = 0.4
+#: shares of the features' variance that trusted rows show to be noise, from which on it keeps more, and all
+SOME_NOISE, MUCH_NOISE = 0.25, 0.5
 #: trusted targets that differ less than this (as variances) have one value, which says nothing about their spread
 ONE_VALUE = 1e-10
 
@@ -57,8 +59,14 @@ class Evidence:
         free = self.trusted.rows - 1.0
         if free < 1.0:
             return KEPT
-        variance = target_variance(self.preparation, self.trusted) * self.trusted.rows / free
-        return KEPT * min(1.0, variance / (VARY_LESS * self.variance))
+        sample = self.trusted.rows / free
+        right, given = (
+            float(feature_variances(self.preparation, rows).sum()) for rows in (self.trusted, self.believed)
+        )
+        noise = 1.0 - sample * right / max(given, 1e-12)
+        kept = float(np.interp(noise, (SOME_NOISE, MUCH_NOISE), (KEPT, 1.0)))
+        variance = sample * target_variance(self.preparation, self.trusted)
+        return kept * min(1.0, variance / (VARY_LESS * self.variance))
 
     @cached_property
     def plain(self) -> Array:
