@@ -46,6 +46,18 @@ LOST_WITH_FEW_SEEDS = (
     ("ten errors", "rule on one column", 6),
     ("ten errors", "flips by three columns", 6),
     ("wine", "several errors", 6),
+    ("breast cancer", "all agents reversed", 6),
+    ("uncertain classes", "codes 777", 6),
+    ("uncertain classes", "flips by four columns", 6),
+    ("proline", "feature noise 1.3", 6),
+    ("proline", "22 % negated", 6),
+    ("proline", "30 % of the targets × 5", 6),
+    ("blood sugar", "feature noise 1.8", 6),
+    ("ratings", "30 % of the targets × 5", 6),
+    ("counts", "35 % of the targets × 6", 6),
+    ("prices", "25 % of the targets × 8", 6),
+    ("digit values", "35 % negated", 6),
+    ("digit values", "35 % negated", 24),
 )
 #: and they get so many times as many seeds as the others
 MORE_SEEDS = 4

@@ -26,6 +26,8 @@ KEPT = 0.7
 VARY_LESS = 0.4
 #: shares of the features' variance that trusted rows show to be noise, from which on it keeps more, and all
 SOME_NOISE, MUCH_NOISE = 0.25, 0.5
+#: trusted rows per column in between of which it need not be kept any more: so many know better than a fit of chance
+PER_COLUMN = (2.5, 5.0)
 #: trusted targets that differ less than this (as variances) have one value, which says nothing about their spread
 ONE_VALUE = 1e-10
 
@@ -65,6 +67,7 @@ class Evidence:
         )
         noise = 1.0 - sample * right / max(given, 1e-12)
         kept = float(np.interp(noise, (SOME_NOISE, MUCH_NOISE), (KEPT, 1.0)))
+        kept *= float(np.interp(self.trusted.rows / len(self.trusted.gram), PER_COLUMN, (1.0, 0.0)))
         variance = sample * target_variance(self.preparation, self.trusted)
         return kept * min(1.0, variance / (VARY_LESS * self.variance))
 
