@@ -58,6 +58,17 @@ LOST_WITH_FEW_SEEDS = (
     ("prices", "25 % of the targets × 8", 6),
     ("digit values", "35 % negated", 6),
     ("digit values", "35 % negated", 24),
+    ("fours and nines", "flips by two columns", 6),
+    ("fours and nines", "rule on one column", 6),
+    ("fours and nines", "44 % flips", 6),
+    ("worst measurements", "rule on one column", 6),
+    ("worst measurements", "64 % flips", 6),
+    ("worst measurements", "flips by two columns", 6),
+    ("25 columns", "several errors", 6),
+    ("25 columns", "44 % flips", 6),
+    ("area errors", "clean", 6),
+    ("area errors", "feature noise 0.9", 6),
+    ("area errors", "noise 1 everywhere", 6),
 )
 #: and they get so many times as many seeds as the others
 MORE_SEEDS = 4
