@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from comt.bench import limits_of_targets
-from comt.bench.limits_of_targets import _Shape, _Spread, best_choice
+from comt.bench.limits_of_targets import _normal, _Shape, best_choice
 
 CELL = {
     "experiment": "unseen",
@@ -52,7 +52,7 @@ def test_shapes_and_spreads_are_densities():
     errors, rows = rng.normal(size=50_000), rng.normal(size=(50_000, 2)) @ np.array([[1.0, 0.3], [0.0, 2.0]])
     at = np.linspace(-1.0, 1.0, 7)
     np.testing.assert_allclose(_Shape(errors).log_density(at), norm.logpdf(at), atol=0.1)
-    first, second = _Spread(rows).log_density(np.array([[0.0, 0.0], [1.0, 2.0]]))
+    first, second = _normal(rows).logpdf(np.array([[0.0, 0.0], [1.0, 2.0]]))
     covariance = np.array([[1.0, 0.3], [0.0, 2.0]]).T @ np.array([[1.0, 0.3], [0.0, 2.0]])
     assert first - second == pytest.approx(
         0.5 * np.array([1.0, 2.0]) @ np.linalg.solve(covariance, [1.0, 2.0]), rel=0.05

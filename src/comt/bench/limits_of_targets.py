@@ -9,12 +9,15 @@ shapes of errors and the spread of features of both worlds, which nobody does wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import multivariate_normal
 
-from comt.baselines.base import AgentRows, Baseline
+from comt.baselines.base import AgentRows, Baseline, pooled
 from comt.bench import robustness
 from comt.bench.methods import fair_candidates
 from comt.bench.store import Line
@@ -38,7 +41,7 @@ def limit(cell: Line, scores: pd.DataFrame, may_lose: float) -> float:
     ``scores`` has a line per seed.
     """
     alone = bool(scores["TI-only"].mean() > scores["Buggy-only"].mean())
-    return float(np.mean([_World(cell, int(seed), alone).limit(may_lose) for seed in scores.index]))
+    return float(np.mean([_limit(cell, int(seed), alone, may_lose) for seed in scores.index]))
 
 
 def best_choice(here: Array, there: Array, gain: Array, price: Array, may_lose: float) -> float:
@@ -66,72 +69,66 @@ def best_choice(here: Array, there: Array, gain: Array, price: Array, may_lose: 
     return best
 
 
+def _limit(cell: Line, seed: int, alone: bool, may_lose: float) -> float:
+    """Return the best mean score here, in one data set of a cell, of a choice that loses no more there."""
+    raw = robustness.draw({**cell, "seed": seed})
+    data, clean = robustness.prepared(raw), robustness.prepared(raw.clean())
+    rng = np.random.default_rng(seed)
+    trusted = int(cell["trusted"])
+    rows, targets, *_ = pooled(data.agents)
+    right_rows, right_targets, *_ = pooled(clean.agents)
+    right = _ridge(right_rows, right_targets)
+    (simple,) = fair_candidates("regression", len(targets), trusted, ["Buggy-only"])
+    # there, rows are predicted out of sample
+    part = rng.permutation(len(targets)) % PARTS
+    predicted = np.empty((len(simple.settings) + 1, len(targets)))
+    for held in range(PARTS):
+        fitted = part != held
+        predicted[:, ~fitted] = _predicted(rows[fitted], targets[fitted], simple.settings, rows[~fitted])
+    at_test = _predicted(rows, targets, simple.settings, data.test_features)
+    worlds = [
+        _World(x, y, models, rng.integers(len(x), size=(DRAWS, trusted)))
+        for x, y, models in ((data.test_features, data.test_targets, at_test), (rows, targets, predicted))
+    ]
+    given, wanted = _Shape(targets - predicted[0]), _Shape(right_targets - right_rows @ right)
+    noisy, clear = (_normal(x[:, :-1]) for x in (rows, right_rows))
+    evidence = []
+    for world in worlds:
+        x, y = world.rows, world.targets
+        told = wanted.log_density(y - x @ right) - given.log_density(y - world.predicted[0])
+        told += np.clip(clear.logpdf(x[:, :-1]) - noisy.logpdf(x[:, :-1]), -LOUDEST, LOUDEST)
+        evidence.append(told[world.drawn].sum(axis=1))
+    plain = [score("regression", world.targets, world.predicted[0]) for world in worlds]
+    better = [world.trusted_only(seed) if alone else world.buggy_only() for world in worlds]
+    here, there = evidence
+    return plain[0] + best_choice(here, there, better[0] - plain[0], plain[1] - better[1], may_lose)
+
+
+@dataclass(frozen=True)
 class _World:
-    """One data set of a cell, with the models of both worlds."""
+    """Rows of one world, what plain training and every setting of Buggy-only predict of them, and trusted sets of them."""
 
-    def __init__(self, cell: Line, seed: int, alone: bool) -> None:
-        raw = robustness.draw({**cell, "seed": seed})
-        data, clean = robustness.prepared(raw), robustness.prepared(raw.clean())
-        rng = np.random.default_rng(seed)
-        rows, targets = _unverified(data.agents)
-        right_rows, right_targets = _unverified(clean.agents)
-        trusted = int(cell["trusted"])
-        (simple,) = fair_candidates("regression", len(targets), trusted, ["Buggy-only"])
-        #: plain training, and every setting of Buggy-only, out of sample where unverified rows are right
-        part = rng.permutation(len(targets)) % PARTS
-        self._there = np.empty((len(simple.settings) + 1, len(targets)))
-        for held in range(PARTS):
-            fitted = part != held
-            self._there[:, ~fitted] = _predicted(rows[fitted], targets[fitted], simple.settings, rows[~fitted])
-        self._there_targets = targets
-        self._here = _predicted(rows, targets, simple.settings, data.test_features)
-        self._here_targets = data.test_targets
-        drawn = [rng.integers(len(x), size=(DRAWS, trusted)) for x in (data.test_features, rows)]
-        self._evidence = []
-        right = _ridge(right_rows, right_targets)
-        errors = targets - self._there[0], right_targets - right_rows @ right
-        shapes = [_Shape(each) for each in errors]
-        spreads = [_Spread(each[:, :-1]) for each in (rows, right_rows)]
-        for x, y, sets, predicted in (
-            (data.test_features, data.test_targets, drawn[0], self._here[0]),
-            (rows, targets, drawn[1], self._there[0]),
-        ):
-            told = shapes[1].log_density(y - x @ right) - shapes[0].log_density(y - predicted)
-            told += np.clip(spreads[1].log_density(x[:, :-1]) - spreads[0].log_density(x[:, :-1]), -LOUDEST, LOUDEST)
-            self._evidence.append(told[sets].sum(axis=1))
-        self._drawn = drawn
-        self._alone = None
-        if alone:
-            self._alone = (
-                self._trusted_only(data.test_features, data.test_targets, drawn[0], trusted, seed),
-                self._trusted_only(rows, targets, drawn[1], trusted, seed),
-            )
+    rows: Array
+    targets: Array
+    predicted: Array  # (settings + 1, n)
+    drawn: NDArray[np.int64]  # (DRAWS, m)
 
-    def limit(self, may_lose: float) -> float:
-        """Return the best mean score of a choice here that loses no more there."""
-        worlds = ((self._here, self._here_targets), (self._there, self._there_targets))
-        plain, better = [], []
-        for index, (predicted, targets) in enumerate(worlds):
-            scores = np.array([score("regression", targets, each) for each in predicted])
-            plain.append(scores[0])
-            if self._alone is not None:
-                better.append(np.full(DRAWS, self._alone[index]))
-            else:
-                sets = self._drawn[index]
-                errors = np.stack([((targets - each)[sets] ** 2).sum(axis=1) for each in predicted[1:]])
-                better.append(scores[1:][errors.argmin(axis=0)])
-        here, there = self._evidence
-        return float(plain[0]) + best_choice(here, there, better[0] - plain[0], plain[1] - better[1], may_lose)
+    def buggy_only(self) -> Array:
+        """Return the score of the setting that each trusted set asks for."""
+        scores = np.array([score("regression", self.targets, each) for each in self.predicted[1:]])
+        errors = np.stack([((self.targets - each)[self.drawn] ** 2).sum(axis=1) for each in self.predicted[1:]])
+        found: Array = scores[errors.argmin(axis=0)]
+        return found
 
-    def _trusted_only(self, rows: Array, targets: Array, drawn: NDArray[np.int64], trusted: int, seed: int) -> float:
-        """Return the mean score of the trusted rows alone, in some of the draws."""
-        (candidate,) = fair_candidates("regression", len(targets), trusted, ["TI-only"])
+    def trusted_only(self, seed: int) -> Array:
+        """Return the mean score of trusted rows alone, of some of the sets, for every set."""
+        (candidate,) = fair_candidates("regression", len(self.targets), self.drawn.shape[1], ["TI-only"])
         scores = []
-        for sets in drawn[:FITTED]:
-            agent = AgentRows("all", rows[:1], targets[:1], rows[sets], targets[sets])
+        for sets in self.drawn[:FITTED]:
+            agent = AgentRows("all", self.rows[:1], self.targets[:1], self.rows[sets], self.targets[sets])
             model = fit_tuned(candidate, [agent], "regression", seed)
-            scores.append(score("regression", targets, model.predict(rows)))
-        return float(np.mean(scores))
+            scores.append(score("regression", self.targets, model.predict(self.rows)))
+        return np.full(len(self.drawn), np.mean(scores))
 
 
 class _Shape:
@@ -150,22 +147,10 @@ class _Shape:
         return found
 
 
-class _Spread:
-    """Features as if they were normal."""
-
-    def __init__(self, rows: Array) -> None:
-        self._mean = rows.mean(axis=0)
-        covariance = np.cov(rows, rowvar=False) + 1e-6 * np.eye(rows.shape[1])
-        self._inverse, self._log_det = np.linalg.inv(covariance), float(np.linalg.slogdet(covariance)[1])
-
-    def log_density(self, rows: Array) -> Array:
-        away = rows - self._mean
-        found: Array = -0.5 * np.einsum("ni,ij,nj->n", away, self._inverse, away) - 0.5 * self._log_det
-        return found
-
-
-def _unverified(agents: Sequence[AgentRows]) -> tuple[Array, Array]:
-    return np.vstack([agent.features for agent in agents]), np.concatenate([agent.targets for agent in agents])
+def _normal(rows: Array) -> Any:
+    """Return the distribution of features as if they were normal."""
+    covariance = np.cov(rows, rowvar=False) + 1e-6 * np.eye(rows.shape[1])
+    return multivariate_normal(rows.mean(axis=0), covariance)
 
 
 def _ridge(rows: Array, targets: Array) -> Array:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from sklearn.metrics import r2_score, roc_auc_score
 
-from comt.baselines.base import AgentRows, Array, Baseline, LinearModel, Task
+from comt.baselines.base import AgentRows, Array, Baseline, LinearModel, Task, pooled
 from comt.bench.methods import Candidate
 from comt.errors import ComtError
 
@@ -38,8 +38,7 @@ def fit_tuned(candidate: Candidate, agents: Sequence[AgentRows], task: Task, see
         best = max(range(len(settings)), key=lambda index: max(quality[index]))
         return settings[best].fit_path(agents, task)[int(np.argmax(quality[best]))]
     # trusted rows took no part in the fit, so every one of them is held out already
-    features = np.concatenate([a.trusted_features for a in agents])
-    targets = np.concatenate([a.trusted_targets for a in agents])
+    *_, features, targets = pooled(agents)
     models = [model for setting in settings for model in _attempt(setting, agents, task)]
     if not models:
         raise ComtError(f"{candidate.name} failed with every setting.")

@@ -18,7 +18,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from comt.baselines.base import AgentRows
+from comt.baselines.base import AgentRows, pooled
 from comt.bench import robustness
 from comt.bench.store import Line
 from comt.problem import Array
@@ -35,7 +35,7 @@ NEWTON_STEPS = 30
 
 def fitted(agents: Sequence[AgentRows]) -> LogisticRegression:
     """Return the plain model of the agents' labels."""
-    rows, labels = np.vstack([a.features for a in agents]), np.concatenate([a.targets for a in agents])
+    rows, labels, *_ = pooled(agents)
     return LogisticRegression(max_iter=1000).fit(rows, labels)
 
 
@@ -102,8 +102,7 @@ class _World:
         rng = np.random.default_rng(seed)
         tested = rng.choice(len(data.test_features), min(SCORED, len(data.test_features)), replace=False)
         rows = data.test_features[tested]
-        trusted = np.vstack([agent.trusted_features for agent in data.agents])
-        self._labels = np.concatenate([agent.trusted_targets for agent in data.agents])
+        *_, trusted, self._labels = pooled(data.agents)
         model = fitted(data.agents)
         self._odds, self._trusted_odds = model.decision_function(rows), model.decision_function(trusted)
         # without the constant column: the intercept has a variance of its own

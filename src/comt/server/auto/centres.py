@@ -70,12 +70,10 @@ def noise_centres(preparation: Preparation, moments: Moments, trusted: Moments, 
     d = len(preparation.center)
     rows = max(moments.rows, 1e-12)
     sigma, cross = moments.gram / rows, moments.cross / rows
-    variance = feature_variances(preparation, moments)
+    variance = _variances(preparation, moments)
     shares = {f"with {share:.0%} of the features' variance taken as noise": np.full(d, share) for share in NOISE_SHARES}
     if trusted.rows >= 5:
-        right = feature_variances(preparation, trusted) * trusted.rows / (trusted.rows - 1.0)
-        common = np.clip(1.0 - right.sum() / max(variance.sum(), 1e-12), 0.0, 0.9)
-        single = np.clip(1.0 - right / np.maximum(variance, 1e-12), 0.0, 0.9)
+        common, single = (np.clip(share, 0.0, 0.9) for share in noise_shares(preparation, moments, trusted))
         trust = trusted.rows / (trusted.rows + COLUMN_DOUBT)
         shares["with the noise that trusted rows show"] = np.full(d, common)
         shares["with the noise that trusted rows show per column"] = trust * single + (1.0 - trust) * common
@@ -99,7 +97,14 @@ def feature_spread(preparation: Preparation, moments: Moments) -> tuple[Array, A
     return mean, moments.gram[:d, :d] / rows - np.outer(mean, mean)
 
 
-def feature_variances(preparation: Preparation, moments: Moments) -> Array:
+def noise_shares(preparation: Preparation, moments: Moments, trusted: Moments) -> tuple[float, Array]:
+    """Return the share of all features' variance that trusted rows show to be noise, and of each one's (may be negative)."""
+    variance = _variances(preparation, moments)
+    right = _variances(preparation, trusted) * trusted.rows / (trusted.rows - 1.0)
+    return float(1.0 - right.sum() / max(variance.sum(), 1e-12)), 1.0 - right / np.maximum(variance, 1e-12)
+
+
+def _variances(preparation: Preparation, moments: Moments) -> Array:
     """Return the variance of every feature."""
     variance: Array = np.maximum(np.diag(feature_spread(preparation, moments)[1]), 0.0)
     return variance

@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.server.auto.centres import feature_variances, target_variance
+from comt.server.auto.centres import noise_shares, target_variance
 from comt.server.auto.moments import Moments, folds_but
 
 #: share of the target's variance that counting trusted rows more often than others may cost where nothing is wrong
@@ -26,7 +26,7 @@ KEPT = 0.7
 VARY_LESS = 0.4
 #: shares of the features' variance that trusted rows show to be noise, from which on it keeps more, and all
 SOME_NOISE, MUCH_NOISE = 0.25, 0.5
-#: trusted rows per column in between of which it need not be kept any more: so many know better than a fit of chance
+#: trusted rows per column between which that fades out: so many know better than a fit of chance
 PER_COLUMN = (2.5, 5.0)
 #: trusted targets that differ less than this (as variances) have one value, which says nothing about their spread
 ONE_VALUE = 1e-10
@@ -61,14 +61,10 @@ class Evidence:
         free = self.trusted.rows - 1.0
         if free < 1.0:
             return KEPT
-        sample = self.trusted.rows / free
-        right, given = (
-            float(feature_variances(self.preparation, rows).sum()) for rows in (self.trusted, self.believed)
-        )
-        noise = 1.0 - sample * right / max(given, 1e-12)
+        noise, _ = noise_shares(self.preparation, self.believed, self.trusted)
         kept = float(np.interp(noise, (SOME_NOISE, MUCH_NOISE), (KEPT, 1.0)))
         kept *= float(np.interp(self.trusted.rows / len(self.trusted.gram), PER_COLUMN, (1.0, 0.0)))
-        variance = sample * target_variance(self.preparation, self.trusted)
+        variance = target_variance(self.preparation, self.trusted) * self.trusted.rows / free
         return kept * min(1.0, variance / (VARY_LESS * self.variance))
 
     @cached_property
