@@ -15,6 +15,8 @@ import comt
 from comt import Agent, CoMTClassifier, CoMTRegressor, InputError, TableRows
 from comt.declaration import Declare
 from comt.federation import LocalFederation
+from comt.preparation import KNEE
+from comt.server.auto.tails import FAR
 from comt.server.schema import agree_on_schema
 
 
@@ -80,15 +82,16 @@ def test_the_pipeline_predicts_the_same(tmp_path, kind, text):
         np.testing.assert_allclose(again.predict_proba(new), model.predict_proba(new), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("knee", [KNEE, FAR])
 @pytest.mark.parametrize("tables", [True, False])
 @pytest.mark.parametrize("kind", [CoMTRegressor, CoMTClassifier])
-def test_compressed_heavy_tails_are_part_of_the_pipeline(tmp_path, kind, tables):
+def test_compressed_heavy_tails_are_part_of_the_pipeline(tmp_path, kind, tables, knee):
     model, new = taught(tmp_path, kind), new_rows()
     if not tables:
         new = pd.DataFrame(model.schema.encode(model.schema.cells(new)), columns=list(model.columns))
     squeezed = replace(
         model,
-        preparation=replace(model.preparation, compressed=True),
+        preparation=replace(model.preparation, knee=knee),
         schema=model.schema if tables else None,
     )
     new.loc[20:29, "age"] = [1e9, -1e9, 80.0, 0.0, 120.0, 200.0, -100.0, 5e3, 50.0, 95.0]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import comt
 from comt import CoMTClassifier, CoMTRegressor, InputError
 from comt.model_file import TaughtModel
-from comt.preparation import Preparation
+from comt.preparation import KNEE, Preparation
 from teaching import is_one_sentence
 
 
@@ -157,7 +157,7 @@ class Bomb:
         (lambda content: b"[" * 100_000, "is not JSON"),
         (lambda content: b"[1]", "no model of CoMT"),
         (damaged(format="other"), "no model of CoMT"),
-        (damaged(format_version=3), "format_version 3 where 1 to 2 are known"),
+        (damaged(format_version=4), "format_version 4 where 1 to 3 are known"),
         (damaged(format_version=0), "format_version 0"),
         (damaged(schema=7), "no dict"),
         (damaged(schema={"target": "y", "columns": []}), "not the columns of the model"),
@@ -182,6 +182,7 @@ class Bomb:
         (damaged(columns=[1, 2, 3, 4]), "not names"),
         (damaged(preparation=None), "no dict"),
         (damaged(parameters=[]), "no dict"),
+        (lambda content: content["preparation"].update(knee=-1) or json.dumps(content).encode(), "knee is -1.0"),
     ],
 )
 def test_a_wrong_file_is_refused_in_one_sentence(tmp_path, change, message):
@@ -191,6 +192,18 @@ def test_a_wrong_file_is_refused_in_one_sentence(tmp_path, change, message):
     with pytest.raises(InputError, match=message) as caught:
         comt.load(path)
     assert is_one_sentence(caught.value)
+
+
+@pytest.mark.parametrize(("compressed", "knee"), [(True, KNEE), (False, np.inf)])
+def test_files_that_say_only_whether_tails_are_compressed_are_read(tmp_path, compressed, knee):
+    path = tmp_path / "model.json"
+    fitted(CoMTRegressor)[0].save(path)
+    content = json.loads(path.read_text()) | {"format_version": 2}
+    for name in ("knee", "target_limit"):
+        del content["preparation"][name]
+    content["preparation"]["compressed"] = compressed
+    path.write_text(json.dumps(content))
+    assert comt.load(path).preparation.knee == knee
 
 
 def test_a_missing_file_is_refused(tmp_path):

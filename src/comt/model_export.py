@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from comt.errors import InputError
-from comt.preparation import CAP, KNEE
+from comt.preparation import Preparation
 from comt.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def to_sklearn(model: TaughtModel) -> Any:
     coef, intercept = model.coef[places], model.intercept
     if model.preparation.compressed:
         scaler, (coef, intercept) = _scaler(model, places), _compressed_coef(model, places)
-        steps += [("scales", scaler), ("heavy tails", _compression(len(places)))]
+        steps += [("scales", scaler), ("heavy tails", _compression(model.preparation, len(places)))]
     steps.append(("model", _linear(model, coef, intercept)))
     if model.columns is not None and model.schema is None:
         steps[0][1].feature_names_in_ = np.array(model.columns, dtype=object)
@@ -65,7 +65,7 @@ def _scaler(model: TaughtModel, places: list[int]) -> Any:
     return scaler
 
 
-def _compression(width: int) -> Any:
+def _compression(preparation: Preparation, width: int) -> Any:
     """Return the compression of heavy tails out of NumPy's functions.
 
     With a = clip(z, ±knee), b = ln clip(z, knee, top), c = ln clip(−z, knee, top) it is a + knee·(b − c), where
@@ -77,10 +77,11 @@ def _compression(width: int) -> Any:
     def clip(low: float, high: float) -> Any:
         return FunctionTransformer(np.clip, kw_args={"a_min": low, "a_max": high})
 
-    top = KNEE * float(np.exp(CAP / KNEE - 1.0))
-    tail = [("clipped", clip(KNEE, top)), ("logarithm", FunctionTransformer(np.log))]
+    knee = preparation.knee
+    top = knee * float(np.exp(preparation.cap / knee - 1.0))
+    tail = [("clipped", clip(knee, top)), ("logarithm", FunctionTransformer(np.log))]
     below = Pipeline([("negative", FunctionTransformer(np.negative)), *tail])
-    union = FeatureUnion([("middle", clip(-KNEE, KNEE)), ("above", Pipeline(tail)), ("below", below)])
+    union = FeatureUnion([("middle", clip(-knee, knee)), ("above", Pipeline(tail)), ("below", below)])
     return union.fit(np.zeros((1, width)))
 
 
@@ -91,7 +92,7 @@ def _compressed_coef(model: TaughtModel, places: list[int]) -> tuple[Array, floa
     weights = np.where(live, prepared.target_scale * model.theta[: len(live)], 0.0)[places]
     constant = prepared.constant * float(model.theta[-1]) if prepared.constant else 0.0
     intercept = prepared.target_center + prepared.target_scale * constant
-    return np.concatenate([weights, KNEE * weights, -KNEE * weights]), float(intercept)
+    return np.concatenate([weights, prepared.knee * weights, -prepared.knee * weights]), float(intercept)
 
 
 def _encoder(schema: Schema) -> tuple[Any, list[int]]:

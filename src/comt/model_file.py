@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FORMAT = "comt-model"
 #: version 1 had no schema: its models take numbers only
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 #: parameters of an estimator that say nothing about its model
 _PASSING = ("verbose", "warm_start")
 
@@ -166,7 +166,8 @@ class TaughtModel:
                 "target_center": float(prepared.target_center),
                 "target_scale": float(prepared.target_scale),
                 "constant": float(prepared.constant),
-                "compressed": prepared.compressed,
+                "knee": float(prepared.knee),
+                "target_limit": float(prepared.target_limit),
             },
             "theta": self.theta.tolist(),
             "r": self.r.tolist(),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from comt.preparation import Preparation
+from comt.preparation import KNEE, TARGET_LIMIT, Preparation
 from comt.problem import Array
 from comt.schema import Schema
 
@@ -26,13 +26,15 @@ def model_parts(content: dict[str, Any]) -> dict[str, Any]:
     if not len(coef) or not np.isfinite(coef).all():
         raise ValueError("coefficients are not finite numbers")
     given = _part(content, "preparation", dict)
+    knee, target_limit = _tails(given, content["format_version"])
     preparation = Preparation(
         _vector(given, "center", len(coef)),
         _vector(given, "scale", len(coef)),
         target_center=_finite(given, "target_center"),
         target_scale=_finite(given, "target_scale"),
         constant=_finite(given, "constant"),
-        compressed=bool(given.get("compressed", False)),
+        knee=knee,
+        target_limit=target_limit,
     )
     return {
         "task": task,
@@ -47,6 +49,17 @@ def model_parts(content: dict[str, Any]) -> dict[str, Any]:
         "provenance": {name: _decoded(value) for name, value in _part(content, "provenance", dict).items()},
         "schema": _schema(content, len(coef)),
     }
+
+
+def _tails(given: dict[str, Any], version: int) -> tuple[float, float]:
+    """Return knee and target limit of a preparation; files before version 3 say only whether tails are compressed."""
+    if version < 3:
+        return (KNEE, TARGET_LIMIT) if given.get("compressed", False) else (np.inf, np.inf)
+    knee, limit = (_number(given[name], name) for name in ("knee", "target_limit"))
+    for name, value in (("knee", knee), ("target_limit", limit)):
+        if not value > 0.0:
+            raise ValueError(f"{name} is {value} and not positive")
+    return knee, limit
 
 
 def _schema(content: dict[str, Any], width: int) -> Schema | None:

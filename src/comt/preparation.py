@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from comt.problem import Array
 
-#: compression of heavy tails: values are left alone up to KNEE scales, grow logarithmically beyond, and stop at CAP
+#: heavy tails: values are left alone up to KNEE scales, grow logarithmically beyond, and stop at CAP
 KNEE, CAP = 3.0, 12.0
 #: buggy targets are not believed beyond this many scales
 TARGET_LIMIT = 10.0
 
 
-def compress(values: Array) -> Array:
-    """z → sign(z)·3(1 + ln(|z|/3)) beyond ±3, at most ±12: one absurd cell can no longer decide a model."""
+def compress(values: Array, knee: float = KNEE) -> Array:
+    """z → sign(z)·knee·(1 + ln(|z|/knee)) beyond ±knee, at most ±cap: one absurd cell can no longer decide a model."""
     size = np.abs(values)
-    beyond = size > KNEE
+    beyond = size > knee
     if not beyond.any():
         return values
     squeezed = values.copy()
-    squeezed[beyond] = np.sign(values[beyond]) * np.minimum(KNEE * (1.0 + np.log(size[beyond] / KNEE)), CAP)
+    grown = knee * (1.0 + np.log(size[beyond] / knee))
+    squeezed[beyond] = np.sign(values[beyond]) * np.minimum(grown, max(CAP, knee))
     return squeezed
 
 
@@ -31,8 +32,8 @@ def compress(values: Array) -> Array:
 class Preparation:
     """How raw rows become the rows of the objective: z = (x − centre)/scale, a constant column, scaled targets.
 
-    A scale of infinity switches a constant column off (its coefficient is exactly 0). With ``compressed``, heavy tails
-    are compressed (see :func:`compress`) wherever the model is applied, and targets of buggy rows are clipped.
+    A scale of infinity switches a constant column off (its coefficient is exactly 0). With a finite ``knee``, heavy tails
+    are compressed (see :func:`compress`) wherever the model is applied.
     """
 
     center: Array
@@ -41,7 +42,10 @@ class Preparation:
     target_scale: float = 1.0
     #: value of the constant column that carries the intercept; 0: there is none
     constant: float = 0.0
-    compressed: bool = False
+    #: scales up to which values count as they are; infinity: all do
+    knee: float = np.inf
+    #: the most that a prepared target of a buggy row is believed to be
+    target_limit: float = np.inf
     #: whether rows that were written again and again count once
     distinct: bool = False
 
@@ -54,6 +58,20 @@ class Preparation:
     def width(self) -> int:
         """Number of columns of prepared rows, the constant one included."""
         return len(self.center) + (self.constant != 0.0)
+
+    @property
+    def compressed(self) -> bool:
+        """Whether values far out count for less."""
+        return bool(np.isfinite(self.knee))
+
+    def tamed(self, knee: float = KNEE, target_limit: float = TARGET_LIMIT) -> Preparation:
+        """Return the preparation with tails compressed, and targets of buggy rows believed up to a limit."""
+        return replace(self, knee=knee, target_limit=target_limit)
+
+    @property
+    def cap(self) -> float:
+        """The most that a prepared value can be."""
+        return max(CAP, self.knee)
 
     @cached_property
     def trivial(self) -> bool:
@@ -70,7 +88,14 @@ class Preparation:
             self.center,
             self.scale,
             np.array(
-                [self.target_center, self.target_scale, self.constant, float(self.compressed), float(self.distinct)]
+                [
+                    self.target_center,
+                    self.target_scale,
+                    self.constant,
+                    self.knee,
+                    self.target_limit,
+                    float(self.distinct),
+                ]
             ),
         ):
             digest.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
@@ -85,7 +110,7 @@ class Preparation:
         np.subtract(raw, self.center, out=block)
         block *= 1.0 / self.scale
         if self.compressed:
-            block[...] = compress(block)
+            block[...] = compress(block, self.knee)
         if self.constant:
             prepared[:, -1] = self.constant
         return prepared
@@ -98,7 +123,7 @@ class Preparation:
 
     def believed(self, targets: Array) -> Array:
         """Return prepared targets of buggy rows as far as they are believed."""
-        return np.clip(targets, -TARGET_LIMIT, TARGET_LIMIT) if self.compressed else targets
+        return np.clip(targets, -self.target_limit, self.target_limit) if np.isfinite(self.target_limit) else targets
 
     def predict(self, raw: Array, theta: Array, coef: Array, intercept: float) -> Array:
         """Return θ's prediction of raw rows; without a compression that is the linear model on raw features."""

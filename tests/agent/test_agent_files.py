@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -198,7 +196,7 @@ def test_targets_that_are_far_out_are_believed_as_far_as_those_of_arrays(tmp_pat
     data = random_data("squared", n=80, d=2, m=10)
     data.targets[::9] = 1e6
     path = write(frame_of(data, np.random.default_rng(0)), tmp_path, ".csv")
-    preparation = replace(Preparation.identity(2), compressed=True)
+    preparation = Preparation.identity(2).tamed()
     file = PreparedRows(FileRows(path, target="y", trusted="checked"), preparation)
     arrays = PreparedRows(ArrayRows(*data.buggy), preparation)
     found, expected = (np.sort(np.concatenate([y for _, y in rows.blocks()])) for rows in (file, arrays))

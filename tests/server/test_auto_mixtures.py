@@ -265,7 +265,7 @@ def test_rare_rows_with_targets_of_their_own_are_believed():
     rare[chosen, 0] = 1000.0
     targets = features @ theta + 0.3 * rng.normal(size=2000)
     own = np.where(chosen, 9.0, targets)  # what the column says shows in the target
-    compressed = Preparation(PREPARATION.center, PREPARATION.scale, constant=10.0, compressed=True)
+    compressed = Preparation(PREPARATION.center, PREPARATION.scale, constant=10.0).tamed()
     for cells, said, expected in ((wrong, targets, True), (rare, own, False), (features, targets, False)):
         with federation(cells, said).open() as run:
             answer = run.sum(MomentsByAgent(loss_name="squared", preparation=compressed, agents=run.agents, n_folds=1))

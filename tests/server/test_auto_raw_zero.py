@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -114,7 +112,7 @@ def test_targets_by_trusted_rows_are_kept_only_where_unverified_ones_lie_there()
         agents = federate(Data(X, unverified, T, trusted))
         preparation = agree_on_preparation(agents, 2, standardize=True, fit_intercept=True, scale_target=True)
         with agents.open():
-            return preparation, ask_for_choice(agents, replace(preparation, compressed=True), 3)[0]
+            return preparation, ask_for_choice(agents, preparation.tamed(), 3)[0]
 
     for unverified, trusted in (
         (y, t),  # nothing wrong

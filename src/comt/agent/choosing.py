@@ -12,7 +12,7 @@ from scipy.special import expit
 from comt.agent.answers import compute, zeros
 from comt.agent.folds import fair_rows, fold_of
 from comt.agent.rank_bins import counted
-from comt.preparation import CAP, Preparation
+from comt.preparation import Preparation
 from comt.problem import Array
 from comt.queries import (
     Answer,
@@ -43,7 +43,7 @@ def _inside(preparation: Preparation, features: Array) -> Array:
 
 def whole_rows(preparation: Preparation, features: Array) -> NDArray[np.bool_]:
     """Return which rows have no capped cell."""
-    return np.asarray((np.abs(_inside(preparation, features)) < CAP).all(axis=1))
+    return np.asarray((np.abs(_inside(preparation, features)) < preparation.cap).all(axis=1))
 
 
 def asked_rows(query: NoisyLabelSums | BendingSums, prepared: PreparedRows) -> Iterator[Block]:

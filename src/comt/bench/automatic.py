@@ -56,7 +56,7 @@ class Automatic(Baseline):
             )
             for a in agents
         ]
-        preparation = replace(Preparation.identity(width, constant), compressed=True, target_center=-zero)
+        preparation = replace(Preparation.identity(width, constant), target_center=-zero).tamed()
         federation = local_federation(rows)
         with federation.open():
             choice = choose(federation, preparation, "squared" if task == "regression" else "logistic")

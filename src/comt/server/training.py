@@ -278,7 +278,7 @@ def _choose(federation: Federation, settings: Settings, preparation: Preparation
             f"teaching='auto' compares whole matrices and takes at most {MAX_MATRIX_WIDTH} columns, here are "
             f"{preparation.width}; use teaching='dual' with numbers for every lambda and solver='newton-cg'."
         )
-    compressing = replace(preparation, compressed=settings.standardize)
+    compressing = preparation.tamed() if settings.standardize else preparation
     choice = choose(federation, compressing, settings.problem.loss_name)
     sums = sums_at(federation, choice.preparation, settings.problem, choice.theta, choice.theta)
     unknown = np.full(len(choice.theta), np.nan)

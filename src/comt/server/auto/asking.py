@@ -14,10 +14,11 @@ from comt.queries import EVERYBODY, MomentsByAgent, Totals
 from comt.server.ask import sum_if_allowed
 from comt.server.auto.agents import ask_moments
 from comt.server.auto.rescaling import by_trusted_targets, lie_within, rescaled
+from comt.server.auto.tails import straight_tails
 
 
 def ask_for_choice(federation: Federation, preparation: Preparation, n_folds: int) -> tuple[Preparation, Totals]:
-    """Return the preparation (rescaled if trusted rows ask for it) and the moments; one exchange up to five."""
+    """Return the preparation (rescaled if trusted rows ask for it) and the moments; one exchange up to seven."""
     together = federation.agents == (EVERYBODY,)
     folds, whole = (1, False) if together else (n_folds, True)
     moments = ask_moments(federation, preparation, n_folds=folds, whole=whole)
@@ -30,6 +31,9 @@ def ask_for_choice(federation: Federation, preparation: Preparation, n_folds: in
     if better is not None:
         preparation = better
         moments = ask_moments(federation, preparation, n_folds=folds, whole=whole)
+    straight = straight_tails(federation, preparation, moments, folds, whole=whole)
+    if straight is not None:
+        preparation, moments = straight
     if together:
         found = _folds(federation, preparation, n_folds)
         moments = {**moments, **found, **_whole(federation, preparation, "squared", moments)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from comt.preparation import Preparation
+from comt.preparation import KNEE, Preparation
 from comt.problem import Array
 
 #: trusted rows in all below which the choice is called undecided
@@ -83,6 +83,8 @@ class Choice:
         doubted = [f"{name} ({weight:.0%})" for name, weight in self.doubted_agents()]
         if doubted:
             said += f" Rows believed only in part: {', '.join(doubted)}."
+        if self.preparation.knee > KNEE and self.preparation.compressed:
+            said += " Long tails count as they are: rows far out follow the straight line, too."
         if self.undecided:
             said += f" With fewer than {UNDECIDED_BELOW} trusted rows the choice is not certain: verify more rows."
         return said

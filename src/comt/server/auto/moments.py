@@ -11,6 +11,8 @@ from comt.problem import Array
 
 #: penalties tried for a ridge fit of buggy rows (prepared units; the evidence chooses)
 PENALTIES = np.logspace(-2, 5, 22)
+#: penalties tried for a ridge fit of trusted rows
+TRUSTED_PENALTIES = np.logspace(-1, 3, 13)
 #: rows for each column from which a fit may be told to keep its parameters: fewer do not tell them
 ROWS_PER_COLUMN = 5.0
 
@@ -74,18 +76,26 @@ class Moments:
         """
         if self.rows <= 0:
             return np.zeros(len(self.joint) - 1)
+        values, vectors, shrunk, evidence = self._fits(penalties)
+        if kept > 0.0 and self.rows >= ROWS_PER_COLUMN * len(values):
+            parameters = (values / (values + penalties[:, None])).sum(axis=1)
+            evidence = np.where(parameters >= kept * parameters.max(), evidence, -np.inf)
+        best: Array = vectors @ shrunk[int(np.argmax(evidence))]
+        return best
+
+    def evidence(self, penalties: Array = PENALTIES) -> Array:
+        """Return the log evidence of every penalty, up to a constant that depends on the number of rows."""
+        return self._fits(penalties)[3]
+
+    def _fits(self, penalties: Array) -> tuple[Array, Array, Array, Array]:
+        """Return eigenvalues and eigenvectors of the Gram matrix, the ridge fits in their basis, and their log evidence."""
         values, vectors = np.linalg.eigh(self.gram)
         values = np.maximum(values, 0.0)
         seen = vectors.T @ self.cross
         shrunk = seen / (values + penalties[:, None])
         left = np.maximum(self.target_sq - shrunk @ seen, 1e-12 * max(self.target_sq, 1e-300))
         log_det = np.log1p(values / penalties[:, None]).sum(axis=1)
-        evidence = -0.5 * self.rows * np.log(left) - 0.5 * log_det
-        if kept > 0.0 and self.rows >= ROWS_PER_COLUMN * len(values):
-            parameters = (values / (values + penalties[:, None])).sum(axis=1)
-            evidence = np.where(parameters >= kept * parameters.max(), evidence, -np.inf)
-        best: Array = vectors @ shrunk[int(np.argmax(evidence))]
-        return best
+        return values, vectors, shrunk, -0.5 * self.rows * np.log(left) - 0.5 * log_det
 
 
 def weighted(parts: Sequence[Moments], weights: Array) -> Moments:

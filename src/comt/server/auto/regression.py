@@ -33,7 +33,7 @@ from comt.server.auto.either_sign import either_sign
 from comt.server.auto.evidence import Evidence
 from comt.server.auto.exchangeability import compare
 from comt.server.auto.mixtures import Mixtures, find_mixtures
-from comt.server.auto.moments import Moments, folds_but, total, weighted
+from comt.server.auto.moments import TRUSTED_PENALTIES, Moments, folds_but, total, weighted
 from comt.server.auto.other_units import other_units
 from comt.server.auto.part_multiplied import Multiplied, part_multiplied
 from comt.server.auto.plain_fit import plain_log_odds, speaks_for_rows
@@ -43,7 +43,6 @@ FOLDS = 5
 #: rows on which robust fits are searched
 SAMPLE = 20_000
 KEPT_FROM_ALL, KEPT_FROM_TRUSTED = (0.9, 0.7, 0.5), (0.7, 0.5, 0.3)
-TRUSTED_PENALTIES = np.logspace(-1, 3, 13)
 #: weight of an agent whose rows are not believed at all
 NOT_BELIEVED = 0.02
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from comt.preparation import KNEE, TARGET_LIMIT, Preparation
+from comt.preparation import KNEE, Preparation
 from comt.problem import Array
 from comt.queries import Totals, rank_middles
 from comt.server.auto.agents import moments_of
@@ -89,7 +89,7 @@ def by_trusted_targets(preparation: Preparation, answer: Totals) -> Preparation 
 def lie_within(preparation: Preparation, answer: Totals) -> bool:
     """Tell whether unverified targets are there that are not cut off at the limit of what is believed."""
     targets = answer["columns"].sum(axis=0)[len(preparation.center)]
-    beyond = np.abs(rank_middles()) > 0.9 * TARGET_LIMIT
+    beyond = np.abs(rank_middles()) > 0.9 * preparation.target_limit
     return float(targets[~beyond].sum()) > ENOUGH * float(targets.sum())
 
 
