@@ -345,6 +345,42 @@ TENTH = {
     "worst measurements": TENTH_CLASSIFICATION,
     "25 columns": TENTH_CLASSIFICATION,
 }
+#: and once long tails that are right were left as they are: written down on 18 November 2026, committed before their first run
+ELEVENTH_REGRESSION: dict[str, Corruption] = {
+    "clean": Clean(),
+    "32 % negated": NegatedTargets(fraction=0.32),
+    "four of five agents negated": WrongAgents(agents=4),
+    "one agent shifted up": ShiftedTargets(shift=1.5, agents=1),
+    "25 % of the targets × 3": ScaledTargets(fraction=0.25, factor=3.0),
+    "targets a half at two agents": ScaledTargets(fraction=1.0, factor=0.5, agents=2),
+    "column × 15 at one agent": UnitError(factor=15.0),
+    "codes −77": MissingCodes(code=-77.0, fraction=0.2, columns=2),
+    "feature noise 1.5": GaussianNoise(theta_features=1.5, theta_targets=0.0),
+    "noise 0.7 everywhere": GaussianNoise(theta_features=0.7, theta_targets=0.7),
+    "several errors": Mixed(theta=0.85, agents=2),
+}
+ELEVENTH_CLASSIFICATION: dict[str, Corruption] = {
+    "clean": Clean(),
+    "24 % flips": LabelFlips(fraction=0.24),
+    "43 % flips": LabelFlips(fraction=0.43),
+    "60 % flips": LabelFlips(fraction=0.6),
+    "38 % of one class flipped": AsymmetricFlips(fraction=0.38, label=1.0),
+    "one agent reversed": WrongAgents(agents=1),
+    "flips by three columns": FeatureDependentFlips(fraction=0.28, columns=3),
+    "rule on one column": RuleOfThumb(fraction=0.25),
+    "column × 15 at one agent": UnitError(factor=15.0),
+    "codes −77": MissingCodes(code=-77.0, fraction=0.2, columns=2),
+    "feature noise 1.5": GaussianNoise(theta_features=1.5, theta_targets=0.0),
+    "several errors": Mixed(theta=0.85, flips=0.2, agents=2),
+}
+ELEVENTH = {
+    "school results": ELEVENTH_REGRESSION,
+    "years married": ELEVENTH_REGRESSION,
+    "party preference": ELEVENTH_REGRESSION,
+    "affairs": ELEVENTH_CLASSIFICATION,
+    "votes": ELEVENTH_CLASSIFICATION,
+    "journeys": ELEVENTH_CLASSIFICATION,
+}
 #: the groups by the order in which they were written down
 GROUPS = {
     "first": DATA,
@@ -357,4 +393,5 @@ GROUPS = {
     "eighth": EIGHTH,
     "ninth": NINTH,
     "tenth": TENTH,
+    "eleventh": ELEVENTH,
 }

@@ -1,4 +1,4 @@
-"""The data sets of the cells that automatic choice was not designed on: they come with scikit-learn, or are made up here."""
+"""The data sets of the cells that automatic choice was not designed on: they come with packages, or are made up here."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comt.baselines.base import Task
+from comt.bench import unseen_surveys
 from comt.datasets import Table
 from comt.datasets.synthetic import noisy_table
 from comt.datasets.table import numbered
@@ -322,4 +323,10 @@ _MAKERS: dict[str, Callable[[], Rows]] = {
     "fours and nines": partial(_digits, 4, 9),
     "worst measurements": _worst_measurements,
     "25 columns": partial(_classes, 25, 8, 5, 0.5, 0.9, 14),
+    "school results": unseen_surveys.school_results,
+    "years married": unseen_surveys.years_married,
+    "party preference": unseen_surveys.party_preference,
+    "affairs": unseen_surveys.affairs,
+    "votes": unseen_surveys.votes,
+    "journeys": unseen_surveys.journeys,
 }

@@ -12,13 +12,14 @@ from dataclasses import replace
 import numpy as np
 
 from comt.federation.base import Federation
-from comt.preparation import KNEE, Preparation
+from comt.preparation import CAP, KNEE, Preparation
 from comt.queries import Totals, rank_middles
 from comt.server.auto.agents import ask_moments, moments_of
 from comt.server.auto.moments import TRUSTED_PENALTIES, Moments, total
 
-#: where long tails are right, values count as they are up to so many scales, and so are targets believed
-FAR = 30.0
+#: where long tails are right, values count as they are up to where compressed ones stop to grow, 60 scales; targets are
+#: believed up to fewer, which part of them may exceed by a wrong unit
+FAR, FAR_TARGETS = KNEE * float(np.exp(CAP / KNEE - 1.0)), 30.0
 #: share of a column beyond the knee from which there are tails to ask about (of normal values .003 are)
 TAILS = 0.01
 #: unverified rows must leave so much smaller errors (as the log of a ratio of squares): noise alone makes .01 of it
@@ -33,10 +34,10 @@ def straight_tails(
     """Return a preparation without compression and its moments, if rows speak for it; no exchange or two."""
     if not preparation.compressed or not _has_tails(preparation, moments):
         return None
-    straight = preparation.tamed(FAR, FAR)
+    straight = preparation.tamed(FAR, FAR_TARGETS)
     found = ask_moments(federation, straight, n_folds=n_folds, whole=whole)
     # errors are compared on the same targets: those that are cut off otherwise may be what the tails explain
-    bent = ask_moments(federation, replace(preparation, target_limit=FAR), n_folds=n_folds, whole=whole)
+    bent = ask_moments(federation, replace(preparation, target_limit=FAR_TARGETS), n_folds=n_folds, whole=whole)
     gain = np.log(_error(_unverified(bent)) / _error(_unverified(found)))
     agreed = _trusted(found).evidence(TRUSTED_PENALTIES).max() - _trusted(bent).evidence(TRUSTED_PENALTIES).max()
     if agreed > SURE or (gain > CLEARLY and agreed > -OBJECTION):
