@@ -15,6 +15,7 @@ from comt.server.auto.agents import agent_weights
 from comt.server.auto.evidence import KEPT, Evidence
 from comt.server.auto.moments import PENALTIES, Moments, total
 from comt.server.auto.ranks import _mean_rank, bayes_bound, combine, mean_rank_p, stratified_p
+from teaching import moments
 
 D = 4
 
@@ -48,6 +49,38 @@ def test_agents_that_contradict_lose_their_weight(wrong, labels):
         assert "abcde"[k] + " (p = " in found.sentence()
     if not wrong:
         assert "No agent" in found.sentence()
+
+
+def test_optimism_is_how_much_worse_a_fit_meets_other_rows():
+    """Thirty rows and as many others, a thousand times; the penalty is negligible."""
+    rng = np.random.default_rng(1)
+    model = 10.0 * rng.normal(size=8)
+    own = other = told = 0.0
+    for _ in range(1000):
+        features = rng.normal(size=(2, 30, 8))
+        targets = features @ model + rng.normal(size=(2, 30))
+        rows, others = (moments(x, y) for x, y in zip(features, targets, strict=True))
+        theta = rows.ridge()
+        own, other = own + rows.squared_error(theta), other + others.squared_error(theta)
+        told += rows.optimism / 1000
+    assert told == pytest.approx(30 / (30 - 8), rel=0.01)
+    assert np.sqrt(other / own) == pytest.approx(told, rel=0.03)
+    assert Moments(np.zeros((9, 9)), 0.0).optimism == 1.0
+
+
+def test_agents_of_few_rows_are_not_doubted_because_their_fits_meet_these_too_well():
+    """Sixteen right rows of twelve columns at each agent: p-values below a tenth are no rule."""
+    below = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        features = rng.normal(size=(5, 20, 12))
+        targets = features.sum(axis=2) + rng.normal(size=(5, 20))
+        agents = [
+            Agent(str(k), ArrayRows(x[:16], y[:16], x[16:], y[16:]))
+            for k, (x, y) in enumerate(zip(features, targets, strict=True))
+        ]
+        below.append(agent_weights(LocalFederation(agents, threads=1), Preparation.identity(12)).p_values < 0.1)
+    assert np.mean(below) < 0.3  # .78 if errors of its own rows are taken as they are
 
 
 def test_the_order_of_agents_does_not_matter():

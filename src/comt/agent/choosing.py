@@ -87,9 +87,9 @@ def _moments_by_agent(query: MomentsByAgent, agent: Agent) -> Answer:
     return Answer(arrays, {name: trusted if name.startswith("trusted") else prepared.n_rows for name in arrays})
 
 
-def _statistics(query: RankCounts, index: int, features: Array, targets: Array) -> Array:
+def _statistics(query: RankCounts, index: int, features: Array, targets: Array, inflation: float = 1.0) -> Array:
     predicted = features @ query.theta[index]
-    error = targets - predicted
+    error = inflation * (targets - predicted)
     size = np.abs(_inside(query.preparation, features)).mean(axis=1)
     return np.column_stack([np.abs(error), error * predicted, size, error, error * (features @ query.towards[index])])
 
@@ -99,9 +99,11 @@ def _rank_counts(query: RankCounts, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
     arrays = zeros(query)
     weights = query.weights[:, query.slot(agent.name)]
+    inflation = np.ones(len(weights)) if query.inflation is None else query.inflation
     for index in np.flatnonzero(weights).tolist():
         for features, targets in prepared.blocks():
-            arrays["buggy"][index] += weights[index] * counted(_statistics(query, index, features, targets))
+            found = _statistics(query, index, features, targets, inflation[index])
+            arrays["buggy"][index] += weights[index] * counted(found)
     features, targets = prepared.trusted
     folds, fair = fold_of(features, targets, query.n_folds), fair_rows(agent.rows)
     for index, fold in enumerate(query.fold):

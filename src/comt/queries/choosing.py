@@ -78,7 +78,7 @@ class RankCounts(SlotQuery):
     """How buggy and trusted rows spread over the grid of ranks, by the RANK_STATISTICS of each of B models.
 
     Buggy rows of agent k count ``weights[b, k]`` times in member b; of the trusted rows only fold ``fold[b]`` is counted
-    (−1: all).
+    (−1: all). A model meets the rows it was fitted to too well: with ``inflation``, errors of buggy rows count so many times.
     """
 
     purpose: ClassVar[str] = "ranks under models"
@@ -87,6 +87,7 @@ class RankCounts(SlotQuery):
     weights: Array  # (B, K)
     fold: NDArray[np.int64]  # (B,)
     n_folds: int
+    inflation: Array | None = None  # (B,)
 
     def __post_init__(self) -> None:
         check_batch(self.theta, "theta")

@@ -1,8 +1,9 @@
 """Which agents contradict everybody's trusted rows? Each agent is judged by ranks inside its own distributions.
 
 A ridge fit of agent k's rows gives every row an error; if the trusted rows (of everybody) are like the agent's rows, they
-rank uniformly among them. A p-value p_k leaves at least B(p_k) = −e·p·ln p of the odds that they are, and an agent counts
-in proportion to it: the best agents count once, an agent that contradicts hardly at all.
+rank uniformly among them. A fit meets its own rows too well, which matters where they are few: their errors are taken as
+large as those of other rows would be. A p-value p_k leaves at least B(p_k) = −e·p·ln p of the odds that they are, and an
+agent counts in proportion to it: the best agents count once, an agent that contradicts hardly at all.
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ def weigh_agents(
             weights=np.eye(count),
             fold=np.full(count, -1),
             n_folds=1,
+            inflation=np.array([moments.optimism for moments in per_agent]),
         )
     )
     p_values = np.array([combine(p) for p in mean_rank_p(ranks["buggy"], ranks["trusted"])[:, :JUDGED_BY]])

@@ -22,10 +22,10 @@ from comt.server.auto.bending import STRAIGHT, Bending, bends
 from comt.server.auto.capped import mislead
 from comt.server.auto.centres import feature_spread
 from comt.server.auto.choice import Choice, Line, largest_first
-from comt.server.auto.correction import right_but_for_chance
+from comt.server.auto.correction import ENOUGH, NARROWEST, right_but_for_chance
 from comt.server.auto.labels import BuggyLabels, LabelFit, reliability, score_size
 from comt.server.auto.laplace import Hypothesis, weigh
-from comt.server.auto.moments import total
+from comt.server.auto.moments import Moments, total
 from comt.server.auto.signs import Signs, compare_agents
 from comt.server.auto.vague_labels import STEEP, Reading, as_they_are, behind_flips, clearness, flip_rate, read
 
@@ -69,7 +69,8 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     without_capped = mislead(preparation, everyone, whole)
     if without_capped:
         everyone = whole
-    trusted_rows = int(moments["trusted_rows"].sum())
+    trusted = total(moments_of(moments["trusted"], moments["trusted_rows"]))
+    trusted_rows = int(trusted.rows)
     rows, count = max(everyone.rows, 1.0), len(federation.agents)
     _, spread = feature_spread(preparation, everyone)
     labels = BuggyLabels(federation, preparation, max(1, int(np.ceil(rows / SAMPLE))), whole=without_capped)
@@ -92,9 +93,7 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     models, rates, reading = _models(
         labels, together, own, signs, spread, federation.agents, reversed_prior, positive, bending
     )
-    hypotheses, thetas, log_weights = _weighed(
-        federation, preparation, models, reading, spread, right_but_for_chance(trusted_rows)
-    )
+    hypotheses, thetas, log_weights = _weighed(federation, preparation, models, reading, spread, trusted)
     weights = np.exp(log_weights - logsumexp(log_weights))
     leading = models[1 if signs.reversed.any() else 0].theta
     return Choice(
@@ -202,12 +201,10 @@ def _weighed(
     models: list[_Model],
     reading: Reading,
     spread: Array,
-    uncorrected: float,
+    trusted: Moments,
 ) -> tuple[list[Hypothesis], Array, Array]:
-    """Weigh every model without a correction; then the best ones, and none at all, with corrections of all sizes.
-
-    ``uncorrected`` is the probability that a model needs none.
-    """
+    """Weigh every model without a correction; then the best ones, and none at all, with corrections of all sizes."""
+    uncorrected = right_but_for_chance(trusted.rows)
     d, width = len(spread), preparation.width
     features = np.zeros((width, width))
     features[:d, :d] = spread
@@ -242,18 +239,22 @@ def _weighed(
     thetas, log_weights = weigh(federation, preparation, [*hypotheses, *by_themselves], features)
     none = max(NO_USE, UNRELIABLE * (1.0 - max(model.reliability for model in models))) * reading.other_mistakes
     nothing = Hypothesis("trusted rows alone", np.zeros(width), intercept, float(np.log(none)))
-    free = np.eye(width)[:, :d] / np.sqrt(max(1.0, float(np.trace(spread)) / 10.0))
+    shapes = _shapes(preparation, spread, trusted)
     # labels that are right need no correction
     best = [hypotheses[i] for i in np.argsort(-log_weights[: len(hypotheses)])[:CORRECTED]]
     odds = (1.0 - uncorrected) / uncorrected * reading.other_mistakes
     corrected = [
         Hypothesis(
-            name, base.mean, np.hstack([base.spread, free / np.sqrt(pull)]), base.log_prior + float(np.log(share))
+            name,
+            base.mean,
+            np.hstack([base.spread, free / np.sqrt(pull)]),
+            base.log_prior + float(np.log(share / (len(PULLS) * len(shapes)))),
         )
         for base, name, share in (
-            *((base, f"{base.name}, corrected by trusted rows", odds / len(PULLS)) for base in best),
-            (nothing, nothing.name, 1.0 / len(PULLS)),
+            *((base, f"{base.name}, corrected by trusted rows", odds) for base in best),
+            (nothing, nothing.name, 1.0),
         )
+        for free in shapes
         for pull in PULLS
     ]
     more_thetas, more_weights = weigh(federation, preparation, corrected, features)
@@ -262,6 +263,23 @@ def _weighed(
         np.vstack([thetas, more_thetas]),
         np.append(log_weights, more_weights),
     )
+
+
+def _shapes(preparation: Preparation, spread: Array, trusted: Moments) -> list[Array]:
+    """Return what a correction may look like (p, d): all coefficients change alike or, with enough rows, all predictions.
+
+    Noise, and penalties, hide what columns that nearly repeat each other differ in; labels may follow just that.
+    """
+    d, width, all_columns = len(spread), preparation.width, float(np.trace(spread))
+    coefficients = np.eye(width)[:, :d] / np.sqrt(max(1.0, all_columns / 10.0))
+    if trusted.rows < ENOUGH * width:
+        return [coefficients]
+    values, vectors = np.linalg.eigh(feature_spread(preparation, trusted)[1])
+    values = np.maximum(values, 0.0) + NARROWEST * max(float(values.mean()), 1e-12)
+    # scores vary by as much under either shape
+    predictions = np.zeros((width, d))
+    predictions[:d] = vectors * np.sqrt(min(all_columns, 10.0) / d / values)
+    return [coefficients, predictions]
 
 
 def _agent_weights(thetas: Array, weights: Array, leading: Array, spread: Array, signs: Signs) -> Array:

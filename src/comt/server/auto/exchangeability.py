@@ -14,6 +14,7 @@ from comt.problem import Array
 from comt.queries import RankCounts, Totals
 from comt.server.auto.agents import JUDGED_BY
 from comt.server.auto.centres import Centre
+from comt.server.auto.evidence import Evidence
 from comt.server.auto.ranks import bayes_bound, combine, mean_rank_p, stratified_p, tail_p
 from comt.server.auto.trimming import quantiles
 
@@ -46,16 +47,17 @@ def compare(
     preparation: Preparation,
     moments: Totals,
     weights: Array,
-    model: Array,
+    evidence: Evidence,
     centres: Sequence[Centre],
     n_folds: int,
     *,
     count_capped: bool = True,
 ) -> Compared:
-    """Test by ranks under the model, towards other centres, under robust fits, and column by column; one exchange.
+    """Test by ranks under the plain fit, towards other centres, under robust fits, and column by column; one exchange.
 
     Where rows with a capped cell are known to be wrong and left out, that trusted rows have none refutes nothing.
     """
+    model = evidence.plain
     free = [c for c in centres if c.by_fold is None]
     towards = [c.theta - model for c in free if not np.allclose(c.theta, model, atol=1e-6)]
     robust = [c.theta for c in free if c.family == "trimmed"]
@@ -74,6 +76,7 @@ def compare(
             weights=np.tile(weights, (len(models), 1)),
             fold=fold,
             n_folds=n_folds,
+            inflation=np.append(np.full(len(towards), evidence.believed.optimism), np.ones(len(models) - len(towards))),
         )
     )
     p_values = mean_rank_p(ranks["buggy"], ranks["trusted"])

@@ -13,6 +13,8 @@ from comt.problem import Array
 PENALTIES = np.logspace(-2, 5, 22)
 #: penalties tried for a ridge fit of trusted rows
 TRUSTED_PENALTIES = np.logspace(-1, 3, 13)
+#: most parameters per row that a fit is taken to have where errors of its rows are compared with those of others
+MOST_PARAMETERS = 0.8
 #: rows for each column from which a fit may be told to keep its parameters: fewer do not tell them
 ROWS_PER_COLUMN = 5.0
 
@@ -82,6 +84,18 @@ class Moments:
             evidence = np.where(parameters >= kept * parameters.max(), evidence, -np.inf)
         best: Array = vectors @ shrunk[int(np.argmax(evidence))]
         return best
+
+    @property
+    def optimism(self) -> float:
+        """How many times larger the errors of other rows are than those of the rows that the ridge fit was fitted to.
+
+        With p effective parameters of n rows n/(n − p), as generalised cross-validation has it.
+        """
+        if self.rows <= 0:
+            return 1.0
+        values, _, _, evidence = self._fits(PENALTIES)
+        parameters = float((values / (values + PENALTIES[int(np.argmax(evidence))])).sum())
+        return 1.0 / (1.0 - min(parameters / self.rows, MOST_PARAMETERS))
 
     def evidence(self, penalties: Array = PENALTIES) -> Array:
         """Return the log evidence of every penalty, up to a constant that depends on the number of rows."""

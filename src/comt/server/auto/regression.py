@@ -97,7 +97,7 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         centres += either_sign(preparation, mixtures, robust, trusted)
     corrections = correct(centres, folds, error_size, evidence.rows_behind)
     compared = compare(
-        federation, preparation, moments, leading, plain, centres, len(folds), count_capped=not without_capped
+        federation, preparation, moments, leading, evidence, centres, len(folds), count_capped=not without_capped
     )
     of_two_signs = np.array([centre.family == "either sign" for centre in centres])
     two_signs = min(
