@@ -109,7 +109,9 @@ def test_trusted_rows_of_one_class_do_not_turn_labels_round_because_the_other_cl
 
 
 def fit_of(theta, uncertain):
-    return LabelFit(np.asarray(theta, dtype=float), uncertain * np.eye(len(theta)), value=1.0, certificate=0.0)
+    return LabelFit(
+        np.asarray(theta, dtype=float), uncertain * np.eye(len(theta)), value=1.0, certificate=0.0, evidence=0.0
+    )
 
 
 def compared(fits):

@@ -19,7 +19,8 @@ from comt.queries import RankCounts, RobustMoments, rank_edges
 from comt.server.auto.agents import ask_moments
 from comt.server.auto.centres import Centre, noise_centres
 from comt.server.auto.correction import BY_CHANCE, NARROWEST, PULLS, PULLS_OF_PREDICTIONS, correct, evidence_share
-from comt.server.auto.labels import BuggyLabels
+from comt.server.auto.labels import NARROWEST as NARROWEST_OF_LABELS
+from comt.server.auto.labels import PENALTIES, BuggyLabels, Together
 from comt.server.auto.laplace import Hypothesis, weigh
 from comt.server.auto.trimming import quantiles, trimmed_fits
 from teaching import moments
@@ -194,6 +195,47 @@ def test_label_fits_agree_with_scikit_learn_and_flip_rates_are_found():
     np.testing.assert_allclose(turned.theta, fit.theta, atol=1e-6)
     found = BuggyLabels(parts, preparation, 1).with_flip_rates(fit.theta, np.full((3, 2), 0.2), fit.theta, 0.2)
     np.testing.assert_allclose(found.rates, np.tile([0.3, 0.1], (3, 1)), atol=0.08)
+
+
+def nearly_repeating_columns(seed, n=600):
+    """Labels that follow what two columns differ in, and the columns' covariance."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 1)) + rng.normal(size=(n, 3)) * np.array([0.15, 0.15, 1.0])
+    y = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-5.0 * (X[:, 0] - X[:, 1]))), 1.0, -1.0)
+    return X, y, np.cov(X.T, bias=True)
+
+
+def test_penalties_of_scores_are_those_of_whitened_features():
+    X, y, spread = nearly_repeating_columns(3)
+    parts = federation(X, y, X[:5], y[:5])
+    _, found = BuggyLabels(parts, Preparation.identity(3), 1).fits(np.ones((1, 3)), spread)
+    shape = spread / np.trace(spread) * 3.0 + NARROWEST_OF_LABELS * np.eye(3)
+    values, vectors = np.linalg.eigh(shape)
+    whitened = X @ vectors / np.sqrt(values)
+    fits, evidence = [], []
+    for penalty in PENALTIES:
+        theta = LogisticRegression(C=1.0 / penalty, fit_intercept=False, tol=1e-10).fit(whitened, y).coef_[0]
+        scores = whitened @ theta
+        weights = 0.25 / np.cosh(0.5 * scores) ** 2
+        bend = (whitened * weights[:, None]).T @ whitened
+        lost = np.logaddexp(0.0, -y * scores).sum() + 0.5 * penalty * theta @ theta
+        evidence.append(-lost - 0.5 * np.linalg.slogdet(np.eye(3) + bend / penalty)[1])
+        fits.append(vectors / np.sqrt(values) @ theta)
+    np.testing.assert_allclose(found.theta, fits[int(np.argmax(evidence))], rtol=1e-4)
+    assert found.evidence == pytest.approx(max(evidence), abs=1e-3)
+
+
+def test_labels_that_follow_what_columns_differ_in_speak_for_penalties_of_scores():
+    preparation = Preparation.identity(3)
+    X, y, spread = nearly_repeating_columns(4, n=200)
+    fits = BuggyLabels(federation(X, y, X[:5], y[:5]), preparation, 1).fits(np.ones((1, 3)), spread)
+    both = Together(*fits, rows_per_column=60.0)
+    assert both.likelier is both.scores
+    assert both.chance_of_other < 0.5
+    # labels that follow all columns alike do not
+    alike = np.where(X.sum(axis=1) + np.random.default_rng(5).normal(size=200) > 0, 1.0, -1.0)
+    fits = BuggyLabels(federation(X, alike, X[:5], alike[:5]), preparation, 1).fits(np.ones((1, 3)), spread)
+    assert Together(*fits, rows_per_column=60.0).likelier is fits[0]
 
 
 def test_the_evidence_of_a_hypothesis_is_its_integral():

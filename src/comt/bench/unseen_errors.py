@@ -381,6 +381,42 @@ ELEVENTH = {
     "votes": ELEVENTH_CLASSIFICATION,
     "journeys": ELEVENTH_CLASSIFICATION,
 }
+#: and once labels were fitted with penalties of two shapes: written down on 18 November 2026, committed before their first run
+TWELFTH_REGRESSION: dict[str, Corruption] = {
+    "clean": Clean(),
+    "27 % negated": NegatedTargets(fraction=0.27),
+    "three of five agents negated": WrongAgents(agents=3),
+    "two agents shifted down": ShiftedTargets(shift=-1.3),
+    "15 % of the targets × 6": ScaledTargets(fraction=0.15, factor=6.0),
+    "targets × 4 at one agent": ScaledTargets(fraction=1.0, factor=4.0, agents=1),
+    "column × 30 at one agent": UnitError(factor=30.0),
+    "codes −9": MissingCodes(code=-9.0, fraction=0.12, columns=3),
+    "feature noise 1.1": GaussianNoise(theta_features=1.1, theta_targets=0.0),
+    "noise 0.8 everywhere": GaussianNoise(theta_features=0.8, theta_targets=0.8),
+    "several errors": Mixed(theta=0.95, agents=1),
+}
+TWELFTH_CLASSIFICATION: dict[str, Corruption] = {
+    "clean": Clean(),
+    "26 % flips": LabelFlips(fraction=0.26),
+    "39 % flips": LabelFlips(fraction=0.39),
+    "63 % flips": LabelFlips(fraction=0.63),
+    "55 % of one class flipped": AsymmetricFlips(fraction=0.55, label=1.0),
+    "two agents reversed": WrongAgents(agents=2),
+    "flips by two columns": FeatureDependentFlips(fraction=0.32, columns=2),
+    "rule on one column": RuleOfThumb(fraction=0.35),
+    "column × 30 at one agent": UnitError(factor=30.0),
+    "codes −9": MissingCodes(code=-9.0, fraction=0.12, columns=3),
+    "feature noise 1.1": GaussianNoise(theta_features=1.1, theta_targets=0.0),
+    "several errors": Mixed(theta=0.95, flips=0.28, agents=1),
+}
+TWELFTH = {
+    "income": TWELFTH_REGRESSION,
+    "ink": TWELFTH_REGRESSION,
+    "seasons": TWELFTH_REGRESSION,
+    "visits": TWELFTH_CLASSIFICATION,
+    "ones and sevens": TWELFTH_CLASSIFICATION,
+    "12 columns": TWELFTH_CLASSIFICATION,
+}
 #: the groups by the order in which they were written down
 GROUPS = {
     "first": DATA,
@@ -394,4 +430,5 @@ GROUPS = {
     "ninth": NINTH,
     "tenth": TENTH,
     "eleventh": ELEVENTH,
+    "twelfth": TWELFTH,
 }

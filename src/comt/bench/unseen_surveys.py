@@ -1,7 +1,7 @@
 """Surveys among the data sets that automatic choice was not designed on: what people and schools reported.
 
 They come with statsmodels, whose pages say who asked: California's schools in 1998, readers of a magazine in 1974, voters of
-1996, and travellers between three Australian cities.
+1996, travellers between three Australian cities, and families of the RAND health insurance experiment.
 """
 
 from __future__ import annotations
@@ -66,3 +66,13 @@ def votes() -> tuple[Array, Array]:
 def journeys() -> tuple[Array, Array]:
     """The way to travel that was chosen out of four, from times, costs, income and the size of the party."""
     return _labelled(_survey("modechoice").drop(columns=["individual", "mode"]), "choice")
+
+
+def income() -> tuple[Array, Array]:
+    """Of voters, in 24 brackets, from what else they were asked."""
+    return _split(_survey("anes96"), "income")
+
+
+def visits() -> tuple[Array, Array]:
+    """Whether a doctor was seen within a year, from insurance and health; every fifth answer."""
+    return _labelled(_survey("randhie")[::5], "mdvis")

@@ -276,6 +276,24 @@ def _worst_measurements() -> Rows:
     return measured[:, 20:], _labels(benign == 1)
 
 
+def _ink() -> Rows:
+    """Of the lower half of a written digit, from the pixels of the upper half that are not always white."""
+    pixels, _ = _loaded("digits")
+    upper = pixels[:, :32]
+    return upper[:, upper.std(axis=0) > 0.1], pixels[:, 32:].sum(axis=1)
+
+
+def _seasons() -> Rows:
+    """Something that follows the time of year and a trend; errors are larger in winter."""
+    rng = np.random.default_rng(15)
+    time, others = rng.uniform(0.0, 6.0, size=ROWS), rng.normal(size=(ROWS, 8))
+    winter, spring = np.cos(2.0 * np.pi * time), np.sin(2.0 * np.pi * time)
+    weights = np.array([0.5, -0.4, 0.3, 0.2, 0.0, 0.0, 0.0, 0.0])
+    expected = 0.3 * time - 0.9 * winter + 0.4 * spring + others @ weights
+    errors = (0.5 + 0.3 * winter) * rng.normal(size=ROWS)
+    return np.column_stack([time, winter, spring, others]), expected + errors
+
+
 _MAKERS: dict[str, Callable[[], Rows]] = {
     "diabetes": partial(_loaded, "diabetes"),
     "Friedman": partial(_made, "friedman1", n_samples=4_000, n_features=10, noise=1.0, random_state=0),
@@ -329,4 +347,10 @@ _MAKERS: dict[str, Callable[[], Rows]] = {
     "affairs": unseen_surveys.affairs,
     "votes": unseen_surveys.votes,
     "journeys": unseen_surveys.journeys,
+    "income": unseen_surveys.income,
+    "ink": _ink,
+    "seasons": _seasons,
+    "visits": unseen_surveys.visits,
+    "ones and sevens": partial(_digits, 1, 7),
+    "12 columns": partial(_classes, 12, 7, 2, 0.55, 0.8, 16),
 }

@@ -23,7 +23,7 @@ from comt.server.auto.capped import mislead
 from comt.server.auto.centres import feature_spread
 from comt.server.auto.choice import Choice, Line, largest_first
 from comt.server.auto.correction import ENOUGH, NARROWEST, right_but_for_chance
-from comt.server.auto.labels import BuggyLabels, LabelFit, reliability, score_size
+from comt.server.auto.labels import BuggyLabels, LabelFit, Together, reliability, score_size
 from comt.server.auto.laplace import Hypothesis, weigh
 from comt.server.auto.moments import Moments, total
 from comt.server.auto.signs import Signs, compare_agents
@@ -74,7 +74,9 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     rows, count = max(everyone.rows, 1.0), len(federation.agents)
     _, spread = feature_spread(preparation, everyone)
     labels = BuggyLabels(federation, preparation, max(1, int(np.ceil(rows / SAMPLE))), whole=without_capped)
-    together, *own = labels.fits(np.vstack([np.ones(count), np.eye(count)]))
+    *own, coefficients, scores = labels.fits(np.vstack([np.eye(count), np.ones(count)]), spread)
+    both = Together(coefficients, scores, rows / preparation.width)
+    together = both.likelier
     if trusted_rows == 0:
         line = Line("all unverified rows", 1.0, np.nan)
         return Choice(
@@ -89,9 +91,9 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     )
     vague = clearness(score_size(together.theta, spread)) < 1.0 and not signs.reversed.any()
     bending = bends(federation, preparation, everyone, labels.thin, whole=without_capped) if vague else STRAIGHT
-    reversed_prior = _reversed_prior(together, rows, positive, bending)
+    reversed_prior = _reversed_prior(coefficients, rows, positive, bending)
     models, rates, reading = _models(
-        labels, together, own, signs, spread, federation.agents, reversed_prior, positive, bending
+        labels, both, own, signs, spread, federation.agents, reversed_prior, positive, bending
     )
     hypotheses, thetas, log_weights = _weighed(federation, preparation, models, reading, spread, trusted)
     weights = np.exp(log_weights - logsumexp(log_weights))
@@ -107,7 +109,7 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         agents=federation.agents,
         agent_weights=_agent_weights(thetas, weights, leading, spread, signs),
         flip_rates=rates,
-        certificate=max(fit.certificate for fit in (together, *own)),
+        certificate=max(fit.certificate for fit in (coefficients, scores, *own)),
     )
 
 
@@ -120,7 +122,7 @@ def _reversed_prior(together: LabelFit, rows: float, share: float, bending: Bend
 
 def _models(
     labels: BuggyLabels,
-    together: LabelFit,
+    both: Together,
     own: list[LabelFit],
     signs: Signs,
     spread: Array,
@@ -130,7 +132,7 @@ def _models(
     bending: Bending,
 ) -> tuple[list[_Model], Array, Reading]:
     """Return models of the buggy rows, flip rates, and what vague labels are taken for."""
-    some_reversed = max(all_reversed, signs.larger_wrong)
+    together, some_reversed = both.likelier, max(all_reversed, signs.larger_wrong)
     models = [
         _Model(
             "all unverified rows", together.theta, together.covariance, together.reliability(spread), 1.0, all_reversed
@@ -151,7 +153,13 @@ def _models(
     longer = float(flipped.theta @ flipped.theta) / max(float(sure.theta @ sure.theta), 1e-12)
     name = "unverified rows with flip rates per agent"
     models.append(_Model(name, flipped.theta, longer * sure.covariance, sure.reliability, FLIP_RATES, some_reversed))
-    models += [rule for model in models[-2:] for rule in _but_for_one_column(model, spread)]
+    name, fit = "all unverified rows, penalised otherwise", both.other
+    other = _Model(name, fit.theta, fit.covariance, fit.reliability(spread), both.chance_of_other, all_reversed)
+    # without a penalty of coefficients, columns that nearly repeat each other have weights that mean nothing one by one
+    unpenalised = sure is models[0] and together is both.scores
+    with_rules = [replace(other, prior=1.0)] if unpenalised else models[-2:]
+    models += [rule for model in with_rules for rule in _but_for_one_column(model, spread)]
+    models.append(other)
     if len(own) > 1:
         models += [
             _Model(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit
 
 from comt.federation.base import Federation
 from comt.preparation import Preparation
@@ -16,6 +17,10 @@ from comt.queries import NoisyLabelSums, Totals
 PENALTIES = np.logspace(-0.5, 4, 8)
 #: standard deviation that is expected of an intercept
 INTERCEPT_SD = 10.0
+#: least precision in a direction that features hardly vary in, relative to the mean
+NARROWEST = 1e-4
+#: rows per column from which on penalties of scores are as likely beforehand as penalties of coefficients
+ROWS_PER_COLUMN = 60.0
 NEWTON_ROUNDS, NEWTON_DECREMENT = 10, 1e-6
 FLIP_ROUNDS = 15
 #: flip rates start from this many imagined rows, a fifth of them flipped
@@ -32,10 +37,46 @@ class LabelFit:
     #: Σ log loss over the rows it was fitted to
     value: float
     certificate: float
+    #: log evidence of the labels, by Laplace's approximation
+    evidence: float
 
     def reliability(self, spread: Array) -> float:
         """Return how reliable the score is for features of covariance ``spread``."""
         return reliability(self.theta, self.covariance, spread)
+
+
+@dataclass(frozen=True)
+class Together:
+    """The labels of all agents, fitted twice: with penalties of coefficients, and with penalties of scores."""
+
+    coefficients: LabelFit
+    scores: LabelFit
+    rows_per_column: float
+
+    @property
+    def log_odds(self) -> float:
+        """How much likelier penalties of scores are.
+
+        Most data follow the directions in which features vary most, which penalties of coefficients prefer; where columns
+        nearly repeat each other, labels may follow what these differ in. Many rows tell that by themselves.
+        """
+        beforehand = np.log(min(1.0, self.rows_per_column / ROWS_PER_COLUMN))
+        return float(self.scores.evidence - self.coefficients.evidence + beforehand)
+
+    @property
+    def likelier(self) -> LabelFit:
+        """The fit that the labels speak for."""
+        return self.scores if self.log_odds > 0 else self.coefficients
+
+    @property
+    def other(self) -> LabelFit:
+        """The other one."""
+        return self.coefficients if self.log_odds > 0 else self.scores
+
+    @property
+    def chance_of_other(self) -> float:
+        """Its probability, if it is one of the two."""
+        return float(expit(-abs(self.log_odds)))
 
 
 @dataclass(frozen=True)
@@ -86,20 +127,34 @@ class BuggyLabels:
         )
         return {name: array * self.thin for name, array in totals.items()}
 
-    def fits(self, weights: Array) -> list[LabelFit]:
-        """Fit the labels of agents weighted by each row of ``weights`` (G, K); the evidence chooses each penalty."""
+    def fits(self, weights: Array, spread: Array | None = None) -> list[LabelFit]:
+        """Fit the labels of agents weighted by each row of ``weights`` (G, K); the evidence chooses each penalty.
+
+        Penalties are those of coefficients; given the ``spread`` of the features (d, d), the last group is fitted once
+        more, with penalties of scores, which are alike in all directions of the features.
+        """
         groups, tried, width = len(weights), len(PENALTIES), self.preparation.width
-        prior = np.tile(self._precisions(PENALTIES), (groups, 1))
+        prior = np.tile(self._precisions(np.eye(width)), (groups, 1, 1))
+        if spread is not None:
+            groups, weights = groups + 1, np.vstack([weights, weights[-1:]])
+            prior = np.concatenate([prior, self._precisions(self._alike_in_scores(spread))])
         by_model = np.repeat(weights, tried, axis=0)
         theta, totals = newton(lambda at: self.sums(at, by_model), np.zeros((groups * tried, width)), prior)
-        hessian = totals["bend"] + prior[:, :, None] * np.eye(width)
-        evidence = -totals["value"] - 0.5 * (prior * theta**2).sum(axis=1)
-        evidence += 0.5 * np.log(prior).sum(axis=1) - 0.5 * np.linalg.slogdet(hessian)[1]
-        gradient = np.linalg.norm(totals["slope"] + prior * theta, axis=1)
+        hessian = totals["bend"] + prior
+        pulled = (prior @ theta[..., None])[..., 0]
+        evidence = -totals["value"] - 0.5 * (pulled * theta).sum(axis=1)
+        evidence += 0.5 * np.linalg.slogdet(prior)[1] - 0.5 * np.linalg.slogdet(hessian)[1]
+        gradient = np.linalg.norm(totals["slope"] + pulled, axis=1)
         certificate = gradient / np.maximum(np.sqrt(totals["rows"] * np.trace(totals["bend"], axis1=1, axis2=2)), 1e-12)
         best = evidence.reshape(groups, tried).argmax(axis=1) + tried * np.arange(groups)
         return [
-            LabelFit(theta[i], np.linalg.inv(hessian[i]), float(totals["value"][i]), float(certificate[i]))
+            LabelFit(
+                theta[i],
+                np.linalg.inv(hessian[i]),
+                float(totals["value"][i]),
+                float(certificate[i]),
+                float(evidence[i]),
+            )
             for i in best
         ]
 
@@ -108,36 +163,44 @@ class BuggyLabels:
 
         Expectation–maximisation with a Newton step per exchange, from ``start`` and (a ``common`` rate) from ``steep``.
         """
-        prior = self._precisions(np.ones(1))[0]
+        prior = self._precisions(np.eye(self.preparation.width), np.ones(1))[0]
         theta, flips = np.stack([start, steep]), np.stack([rates, np.full_like(rates, common)])
         for _ in range(FLIP_ROUNDS):
             totals = self.sums(theta, np.ones(flips.shape[:2]), flips)
-            hessian = totals["bend"] + np.diag(prior)
-            theta = theta - np.linalg.solve(hessian, (totals["slope"] + prior * theta)[..., None])[..., 0]
+            gradient = totals["slope"] + theta @ prior
+            theta = theta - np.linalg.solve(totals["bend"] + prior, gradient[..., None])[..., 0]
             right = totals["right"][0]
             flipped = right[:, [1, 3]] + IMAGINED_FLIPS
             flips[0] = np.clip(flipped / (right[:, [0, 2]] + IMAGINED_ROWS), 0.005, 0.995)
         return FlipRates(theta[0], flips[0], float(totals["value"][1]))
 
-    def _precisions(self, penalties: Array) -> Array:
-        """Return prior precisions (B, p); the intercept's is no matter of choice."""
-        precisions = np.repeat(penalties[:, None], self.preparation.width, axis=1)
+    def _alike_in_scores(self, spread: Array) -> Array:
+        """Return the precision of coefficients (p, p) under which scores are as likely in any direction of the features."""
+        d = len(spread)
+        size = max(float(np.trace(spread)) / d, 1e-12)
+        shape = np.eye(self.preparation.width)
+        shape[:d, :d] = spread / size + NARROWEST * np.eye(d)
+        return shape
+
+    def _precisions(self, shape: Array, penalties: Array = PENALTIES) -> Array:
+        """Return prior precisions (B, p, p) of one shape; the intercept's is no matter of choice."""
+        precisions = penalties[:, None, None] * shape
         if self.preparation.constant:
-            precisions[:, -1] = (self.preparation.constant / INTERCEPT_SD) ** 2
+            precisions[:, -1, -1] = (self.preparation.constant / INTERCEPT_SD) ** 2
         return precisions
 
 
 def newton(ask: Callable[[Array], Totals], start: Array, prior: Array) -> tuple[Array, Totals]:
-    """Minimise value + ½ Σ prior θ² for a batch; a step that makes things worse is halved. Returns θ and its sums."""
+    """Minimise value + ½ θᵀ·prior·θ for a batch; a step that makes things worse is halved. Returns θ and its sums."""
     theta, anchor, step = start, start.copy(), np.zeros_like(start)
     best, length = np.full(len(start), np.inf), np.ones(len(start))
     for last in (*(False,) * (NEWTON_ROUNDS - 1), True):
         totals = ask(theta)
-        objective = totals["value"] + 0.5 * (prior * theta**2).sum(axis=1)
+        pulled = (prior @ theta[..., None])[..., 0]
+        objective = totals["value"] + 0.5 * (pulled * theta).sum(axis=1)
         worse = objective > best + 1e-9 * np.abs(best)
-        gradient = totals["slope"] + prior * theta
-        hessian = totals["bend"] + prior[:, :, None] * np.eye(theta.shape[1])
-        ahead = -np.linalg.solve(hessian, gradient[..., None])[..., 0]
+        gradient = totals["slope"] + pulled
+        ahead = -np.linalg.solve(totals["bend"] + prior, gradient[..., None])[..., 0]
         decrement = -(ahead * gradient).sum(axis=1)
         step[~worse], anchor[~worse], best[~worse] = ahead[~worse], theta[~worse], objective[~worse]
         if last or (not worse.any() and (decrement < NEWTON_DECREMENT).all()):
