@@ -17,6 +17,7 @@ from comt.server.auto.labels import BuggyLabels
 from comt.server.auto.vague_labels import (
     AS_THEY_ARE,
     LOUDEST,
+    TELLING,
     as_they_are,
     behind_flips,
     clearness,
@@ -70,13 +71,22 @@ def test_the_shape_tells_vague_labels_from_flipped_ones():
 
 
 def test_odds_follow_the_shape_as_far_as_they_may():
-    assert read(0.0, 1.0, 0.0, 0.0).right == AS_THEY_ARE
+    assert read(TELLING, 1.0, 0.0, 0.0).right == pytest.approx((1.0 - clearness(TELLING)) * AS_THEY_ARE)
     assert read(0.55, 1.0, 1.0, 0.0).right == pytest.approx(0.5 * AS_THEY_ARE / np.e)
-    assert read(0.0, 0.5, -99.0, 0.0).right == pytest.approx(0.5 * AS_THEY_ARE * np.exp(LOUDEST))
+    assert read(0.55, 0.5, -99.0, 0.0).right == pytest.approx(0.25 * AS_THEY_ARE * np.exp(LOUDEST))
     assert read(9.0, 1.0, 0.0, 0.0).right == 0.0  # clear labels are no matter of shape
     assert read(0.3, 1.0, np.inf, 0.0).right == 0.0  # agents contradict each other
     assert as_they_are(np.ones(2), np.eye(2), 0.0, np.zeros((2, 1))) == []
     assert (clearness(99.0), flip_rate(99.0)) == (1.0, 0.0)
+
+
+def test_labels_that_tell_hardly_anything_are_seldom_right():
+    shares = [read(size, 1.0, 0.0, 0.0).right / (1.0 - clearness(size)) for size in (0.0, TELLING / 2.0, TELLING, 0.9)]
+    np.testing.assert_allclose(shares, [0.0, AS_THEY_ARE / 2.0, AS_THEY_ARE, AS_THEY_ARE])
+    # what a penalty has taken from the score does not count
+    assert read(TELLING / 2.0, 0.25, 0.0, 0.0).right == pytest.approx(
+        0.25 * AS_THEY_ARE * (1.0 - clearness(TELLING / 2.0))
+    )
 
 
 def test_a_shape_that_is_not_that_of_flips_speaks_for_mistakes_that_follow_the_features_too():

@@ -8,7 +8,7 @@ vague labels are right as they are is a hypothesis of its own (:mod:`comt.server
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import logsumexp
@@ -23,11 +23,12 @@ from comt.server.auto.capped import mislead
 from comt.server.auto.centres import feature_spread
 from comt.server.auto.choice import Choice, Line, largest_first
 from comt.server.auto.correction import ENOUGH, NARROWEST, right_but_for_chance
-from comt.server.auto.labels import BuggyLabels, LabelFit, Together, reliability, score_size
+from comt.server.auto.label_hypotheses import LabelModel, but_for_one_column, trusted_rows_follow
+from comt.server.auto.labels import BuggyLabels, LabelFit, Together, score_size
 from comt.server.auto.laplace import Hypothesis, weigh
 from comt.server.auto.moments import Moments, total
 from comt.server.auto.signs import Signs, compare_agents
-from comt.server.auto.vague_labels import STEEP, Reading, as_they_are, behind_flips, clearness, flip_rate, read
+from comt.server.auto.vague_labels import Reading, as_they_are, behind_flips, clearness, flip_rate, read
 
 #: rows on which models are searched
 SAMPLE = 20_000
@@ -35,30 +36,14 @@ SAMPLE = 20_000
 PULLS = 300.0 * 10.0 ** (-0.5 * np.arange(7))
 #: how many of the models get a correction
 CORRECTED = 4
-#: least expected slope of trusted log-odds per standard deviation of a reliable score, its spread, and the intercept's
-SLOPE, SLOPE_SD, INTERCEPT_SD = STEEP, 0.7, 0.8
-#: probability that the balance of the unverified labels says nothing about that of right ones
-ONE_SIDED = 0.5
+#: standard deviation of the intercept of trusted log-odds
+INTERCEPT_SD = 0.8
 #: probability that all labels are reversed: less where labels follow the features well than where half of them seem flipped
 REVERSED_CLEAR, REVERSED_VAGUE, CLEAR = 0.02, 0.22, 0.04
-#: odds that one of the columns that weigh most, so many of them, has a wrong weight: labels or mistakes follow a rule on it
-ONE_COLUMN, COLUMNS = 0.5, 10
 #: prior weight of the model with flip rates, and of the models of single agents together, compared with that of all rows
 FLIP_RATES, SINGLE_AGENTS = 0.1, 0.25
 #: least odds that no model of the unverified labels is of use; where none of them is reliable, more
 NO_USE, UNRELIABLE = 0.1, 1.5
-
-
-@dataclass(frozen=True)
-class _Model:
-    name: str
-    theta: Array
-    covariance: Array
-    reliability: float
-    prior: float
-    reversed: float
-    #: a column whose weight the unverified labels do not tell; None: there is none
-    free: int | None = None
 
 
 def choose(federation: Federation, preparation: Preparation) -> Choice:
@@ -130,11 +115,11 @@ def _models(
     all_reversed: float,
     positive: float,
     bending: Bending,
-) -> tuple[list[_Model], Array, Reading]:
+) -> tuple[list[LabelModel], Array, Reading]:
     """Return models of the buggy rows, flip rates, and what vague labels are taken for."""
     together, some_reversed = both.likelier, max(all_reversed, signs.larger_wrong)
     models = [
-        _Model(
+        LabelModel(
             "all unverified rows", together.theta, together.covariance, together.reliability(spread), 1.0, all_reversed
         )
     ]
@@ -142,7 +127,7 @@ def _models(
         (turned,) = labels.fits(np.where(signs.reversed, -1.0, 1.0)[None])
         told = ", ".join(name for name, turn in zip(names, signs.reversed, strict=True) if turn)
         name = f"unverified rows, labels of {told} reversed"
-        models.append(_Model(name, turned.theta, turned.covariance, turned.reliability(spread), 1.0, some_reversed))
+        models.append(LabelModel(name, turned.theta, turned.covariance, turned.reliability(spread), 1.0, some_reversed))
     sure, size = models[-1], score_size(together.theta, spread)
     start = np.where(signs.reversed[:, None], 0.8, 0.2) * np.ones((1, 2))
     # a penalty has made the score smaller than labels follow it
@@ -152,17 +137,19 @@ def _models(
     # its direction is about as sure as that of the fit it started from, whatever its length has become
     longer = float(flipped.theta @ flipped.theta) / max(float(sure.theta @ sure.theta), 1e-12)
     name = "unverified rows with flip rates per agent"
-    models.append(_Model(name, flipped.theta, longer * sure.covariance, sure.reliability, FLIP_RATES, some_reversed))
+    models.append(
+        LabelModel(name, flipped.theta, longer * sure.covariance, sure.reliability, FLIP_RATES, some_reversed)
+    )
     name, fit = "all unverified rows, penalised otherwise", both.other
-    other = _Model(name, fit.theta, fit.covariance, fit.reliability(spread), both.chance_of_other, all_reversed)
+    other = LabelModel(name, fit.theta, fit.covariance, fit.reliability(spread), both.chance_of_other, all_reversed)
     # without a penalty of coefficients, columns that nearly repeat each other have weights that mean nothing one by one
     unpenalised = sure is models[0] and together is both.scores
     with_rules = [replace(other, prior=1.0)] if unpenalised else models[-2:]
-    models += [rule for model in with_rules for rule in _but_for_one_column(model, spread)]
+    models += [rule for model in with_rules for rule in but_for_one_column(model, spread)]
     models.append(other)
     if len(own) > 1:
         models += [
-            _Model(
+            LabelModel(
                 f"rows of {name} alone",
                 fit.theta,
                 fit.covariance,
@@ -177,36 +164,10 @@ def _models(
     return models, flipped.rates, read(size, together.reliability(spread), flips_explain, bending.nats)
 
 
-def _but_for_one_column(model: _Model, spread: Array) -> list[_Model]:
-    """Return the model without the weight of one column, for each of the columns that weigh most.
-
-    A rule of thumb, or a mistake that depends on one measurement, gives its column a wrong weight; the others lose in
-    size but keep their direction.
-    """
-    d = len(spread)
-    weighs = np.abs(model.theta[:d]) * np.sqrt(np.maximum(np.diag(spread), 0.0))
-    heaviest = np.argsort(-weighs)[:COLUMNS]
-    found = []
-    for column in heaviest[weighs[heaviest] > 0].tolist():
-        theta = model.theta.copy()
-        theta[column] = 0.0
-        found.append(
-            replace(
-                model,
-                name=f"{model.name}, but for one column",
-                theta=theta,
-                reliability=reliability(theta, model.covariance, spread),
-                prior=ONE_COLUMN * model.prior / len(heaviest),
-                free=column,
-            )
-        )
-    return found
-
-
 def _weighed(
     federation: Federation,
     preparation: Preparation,
-    models: list[_Model],
+    models: list[LabelModel],
     reading: Reading,
     spread: Array,
     trusted: Moments,
@@ -219,30 +180,17 @@ def _weighed(
     intercept = np.zeros((width, 1))
     if preparation.constant:
         intercept[-1] = INTERCEPT_SD / preparation.constant
-    hypotheses = []
-    for model in models:
-        prior = uncorrected * model.prior * (1.0 if model.free is None else reading.other_mistakes)
-        size = score_size(model.theta, spread)
-        unit = model.theta / size
-        # errors blur: right labels follow a right model at least as clearly as unverified labels follow it
-        slope = max(SLOPE, size)
-        values, vectors = np.linalg.eigh(model.covariance)
-        unsure = slope * np.sqrt(model.reliability) / size * vectors * np.sqrt(np.maximum(values, 0.0))
-        known = np.hstack([SLOPE_SD * slope / SLOPE * unit[:, None], intercept, unsure])
-        if model.free is not None:
-            column = np.zeros((width, 1))
-            column[model.free] = slope / np.sqrt(d * spread[model.free, model.free])
-            known = np.hstack([known, column])
-        expected = slope * np.sqrt(model.reliability) * unit
-        # trusted rows of one class must not speak for reversed labels only because one class was mislabelled
-        balanced = expected.copy()
-        if preparation.constant:
-            balanced[-1] = 0.0
-        for sign, probability in ((1.0, 1.0 - model.reversed), (-1.0, model.reversed)):
-            name = model.name if sign > 0 else f"{model.name}, all labels reversed"
-            for mean, share in ((expected, 1.0 - ONE_SIDED), (balanced, ONE_SIDED)):
-                log_prior = float(np.log(prior * probability * share))
-                hypotheses.append(Hypothesis(name, sign * mean, known, log_prior))
+    hypotheses = [
+        hypothesis
+        for model in models
+        for hypothesis in trusted_rows_follow(
+            model,
+            spread,
+            intercept,
+            trusted.rows,
+            uncorrected * (1.0 if model.free is None else reading.other_mistakes),
+        )
+    ]
     by_themselves = as_they_are(models[0].theta, models[0].covariance, reading.right, intercept)
     thetas, log_weights = weigh(federation, preparation, [*hypotheses, *by_themselves], features)
     none = max(NO_USE, UNRELIABLE * (1.0 - max(model.reliability for model in models))) * reading.other_mistakes

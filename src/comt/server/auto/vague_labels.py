@@ -20,6 +20,9 @@ AS_THEY_ARE, REVERSED = 3.0, 0.03
 #: log-odds per standard deviation of the score that right labels follow clearly, and what flips leave of them at least where
 #: labels are not vague
 STEEP, CLEAR_SLOPE = 1.5, 1.1
+#: log-odds per standard deviation of the score below which labels tell so little that few would want to learn them: the
+#: odds that they are right fall with them
+TELLING = 0.35
 #: labels that are vaguer than this are taken for so clear: flips at random are not told from pure chance
 LEAST_CLEAR = 0.1
 #: most that the shape may say for either side, in nats: real labels have neither
@@ -69,7 +72,12 @@ def read(size: float, reliability: float, flips_explain: float, bending_explains
     # what bends levels off without a flip
     against = max(flips_explain - bending_explains, min(flips_explain, -BENT))
     shape, vague = -float(np.clip(against, -LOUDEST, LOUDEST)), 1.0 - clearness(size)
-    return Reading(AS_THEY_ARE * reliability * vague * float(np.exp(shape)), float(np.exp(vague * max(shape, 0.0))))
+    # a penalty has made the score smaller than labels follow it
+    told = min(1.0, size / np.sqrt(reliability) / TELLING)
+    return Reading(
+        right=AS_THEY_ARE * reliability * vague * told * float(np.exp(shape)),
+        other_mistakes=float(np.exp(vague * max(shape, 0.0))),
+    )
 
 
 def as_they_are(theta: Array, covariance: Array, odds: float, intercept: Array) -> list[Hypothesis]:
