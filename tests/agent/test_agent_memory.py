@@ -19,7 +19,7 @@ from comt.masking.messages import Terms
 from comt.noise import Noise
 from comt.preparation import Preparation
 from comt.problem import TeachingProblem
-from comt.queries import CurvatureTimes, DualSums, Keep, RobustMoments, SubsetSum, TrustedSums
+from comt.queries import CurvatureTimes, DualSums, Keep, NoisyLabelSums, RobustMoments, SubsetSum, TrustedSums
 from comt.server.training import Settings, train
 from masked_sites import make_sites, mask_federation
 from teaching import is_one_sentence, random_data, split_agents
@@ -169,6 +169,24 @@ def one_soft_row(federation):
 def test_the_one_row_beside_the_boundary():
     assert one_soft_row(mask_federation(agents(Policy(), signs=True))) > 0.9999
     refused(Policy.protective(), one_soft_row, "fewer rows than its owner asks for", signs=True)
+
+
+def test_flips_that_one_row_decides():
+    """Flips that follow the features so steeply that only one row is in doubt bend there alone."""
+    row = ALL[7]
+    axis = np.eye(WIDTH)[1] - row * row[1] / (row @ row)
+
+    def attack(federation):
+        query = NoisyLabelSums(
+            loss_name="logistic", preparation=Preparation.identity(WIDTH), agents=tuple(f"site-{k}" for k in range(4)),
+            theta=np.zeros((1, WIDTH)), weights=np.ones((1, 4)), flips=np.full((1, 4, 2), 0.5),
+            axes=axis[None, :], leans=np.full((1, 2), 9e5),
+        )  # fmt: skip
+        # the bend of one row, whose label is as likely as not to be right: ¼ of it for either right label
+        return float(federation.sum(query)["lean_bend"][0, :, 0, 0].sum())
+
+    assert attack(mask_federation(agents(Policy(), signs=True))) == pytest.approx(0.25, abs=1e-6)
+    refused(replace(Policy.protective(), by_agent=True), attack, "fewer rows than its owner asks for", signs=True)
 
 
 def test_trusted_rows_are_protected_alike():

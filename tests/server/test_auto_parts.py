@@ -19,6 +19,7 @@ from comt.queries import RankCounts, RobustMoments, rank_edges
 from comt.server.auto.agents import ask_moments
 from comt.server.auto.centres import Centre, noise_centres
 from comt.server.auto.correction import BY_CHANCE, NARROWEST, PULLS, PULLS_OF_PREDICTIONS, correct, evidence_share
+from comt.server.auto.flips import flipped
 from comt.server.auto.labels import NARROWEST as NARROWEST_OF_LABELS
 from comt.server.auto.labels import PENALTIES, BuggyLabels, Together
 from comt.server.auto.laplace import Hypothesis, weigh
@@ -183,8 +184,8 @@ def test_robust_moments_and_ranks_against_plain_numpy():
 def test_label_fits_agree_with_scikit_learn_and_flip_rates_are_found():
     X, y, Xt, yt = rows(n=6000, classify=True)
     rng = np.random.default_rng(5)
-    flipped = np.where(y > 0, rng.random(6000) < 0.3, rng.random(6000) < 0.1)
-    given = np.where(flipped, -y, y)
+    wrong = np.where(y > 0, rng.random(6000) < 0.3, rng.random(6000) < 0.1)
+    given = np.where(wrong, -y, y)
     parts, preparation = federation(X, given, Xt, yt), Preparation.identity(3, 10.0)
     (fit,) = BuggyLabels(parts, preparation, 1).fits(np.ones((1, 3)))
     best = LogisticRegression(C=1e3).fit(X, given)
@@ -193,7 +194,7 @@ def test_label_fits_agree_with_scikit_learn_and_flip_rates_are_found():
     assert fit.certificate < 1e-6
     (turned,) = BuggyLabels(federation(X, -given, Xt, yt), preparation, 1).fits(-np.ones((1, 3)))
     np.testing.assert_allclose(turned.theta, fit.theta, atol=1e-6)
-    found = BuggyLabels(parts, preparation, 1).with_flip_rates(fit.theta, np.full((3, 2), 0.2), fit.theta, 0.2)
+    found, _ = flipped(BuggyLabels(parts, preparation, 1), fit.theta, np.full((3, 2), 0.2), fit.theta, 0.2, [])
     np.testing.assert_allclose(found.rates, np.tile([0.3, 0.1], (3, 1)), atol=0.08)
 
 

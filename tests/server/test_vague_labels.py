@@ -13,6 +13,7 @@ from comt.bench.robustness import prepared
 from comt.datasets import noisy_federation
 from comt.datasets.corruptions import LabelFlips
 from comt.preparation import Preparation
+from comt.server.auto.flips import flipped
 from comt.server.auto.labels import BuggyLabels
 from comt.server.auto.vague_labels import (
     AS_THEY_ARE,
@@ -41,7 +42,7 @@ def shape_of(X, y):
     (fit,) = labels.fits(np.ones((1, 3)))
     size = float(np.linalg.norm(fit.theta[:3]))
     steep = behind_flips(fit.theta, size, flip_rate(size), float((y > 0).mean()), 10.0)
-    found = labels.with_flip_rates(fit.theta, np.full((3, 2), 0.2), steep, flip_rate(size))
+    found, _ = flipped(labels, fit.theta, np.full((3, 2), 0.2), steep, flip_rate(size), [])
     return size, fit.value - found.value_of_common
 
 

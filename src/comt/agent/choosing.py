@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from comt.agent.answers import compute, zeros
 from comt.agent.folds import fair_rows, fold_of
@@ -184,27 +184,43 @@ def _noisy_label_sums(query: NoisyLabelSums, agent: Agent) -> Answer:
     loss = query.problem().loss
     for features, targets in asked_rows(query, prepared):
         scores = features @ query.theta[taking_part].T
-        for column, index in enumerate(taking_part):
+        for column, index in enumerate(taking_part.tolist()):
             weight, positive = abs(weights[index]), expit(scores[:, column])
             labels = targets * np.sign(weights[index])
             if query.flips is None:
                 value = loss.value(scores[:, column], labels)
                 slope = positive - (labels > 0)
             else:
-                value, right = _posterior(positive, labels > 0, query.flips[index, slot])
-                slope = positive - right
+                flips = flip_chances(query, index, slot, features)
                 given = labels > 0
+                value, right = _posterior(positive, given, flips)
+                slope = positive - right
                 arrays["right"][index, slot] += (
                     right.sum(),
                     right[~given].sum(),
                     (1 - right).sum(),
                     (1 - right[given]).sum(),
                 )
+                if query.axes is not None:
+                    along = np.stack([np.ones(len(features)), features @ query.axes[index]])
+                    for kind, (chance, flipped) in enumerate(((right, ~given), (1.0 - right, given))):
+                        arrays["lean_slope"][index, kind] += weight * (along @ (chance * (flips[kind] - flipped)))
+                        bend = along * (chance * flips[kind] * (1.0 - flips[kind]))
+                        arrays["lean_bend"][index, kind] += weight * (bend @ along.T)
             arrays["value"][index] += weight * value.sum()
             arrays["slope"][index] += weight * (slope @ features)
             arrays["bend"][index] += weight * (features * (positive * (1 - positive))[:, None]).T @ features
             arrays["rows"][index] += weight * len(targets)
     return Answer(arrays, dict.fromkeys(arrays, prepared.n_rows))
+
+
+def flip_chances(query: NoisyLabelSums, index: int, slot: int, features: Array) -> Array:
+    """Return how likely a right +1, and a right −1, is flipped under a model: (2, 1), or (2, n) where that follows the row."""
+    assert query.flips is not None
+    chances: Array = query.flips[index, slot][:, None]
+    if query.axes is None or query.leans is None:
+        return chances
+    return np.asarray(expit(logit(chances) + np.outer(query.leans[index], features @ query.axes[index])))
 
 
 def _posterior(positive: Array, given: Array, flips: Array) -> tuple[Array, Array]:

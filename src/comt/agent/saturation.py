@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import logit
 
+from comt.agent.choosing import flip_chances
 from comt.agent.coverage import Cover
 from comt.problem import Array
 from comt.queries import (
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 #: scores beyond which a row is decided: σ(−14) = 8e-7
 DECIDED = 14.0
+#: least chance that is told from none
+LEAST = 1e-12
 
 
 def saturated(query: Query, agent: Agent) -> list[Cover]:
@@ -48,6 +52,21 @@ def saturated(query: Query, agent: Agent) -> list[Cover]:
             soft = int(np.count_nonzero(np.abs(own) < DECIDED))
             name = f"decided {'trusted' if trusted else 'buggy'} rows"
             found.append(Cover(name, model.tobytes(), own < 0.0, trusted, soft))
+    return found + (_flips(query, agent) if isinstance(query, NoisyLabelSums) else [])
+
+
+def _flips(query: NoisyLabelSums, agent: Agent) -> list[Cover]:
+    """Return a cover for flips that follow the features, of either right label: steep ones decide rows as large models do."""
+    if query.axes is None or query.leans is None:
+        return []
+    slot = query.slot(agent.name)
+    rows = np.concatenate([features for features, _ in agent.prepared(query.preparation).blocks()])
+    found = []
+    for index in np.flatnonzero(query.leans.any(axis=1)).tolist():
+        for kind, chance in enumerate(flip_chances(query, index, slot, rows)):
+            own = logit(np.clip(chance, LEAST, 1.0 - LEAST))
+            model = np.append(query.leans[index, kind] * query.axes[index], kind).tobytes()
+            found.append(Cover("flipped rows", model, own < 0.0, False, int(np.count_nonzero(np.abs(own) < DECIDED))))
     return found
 
 

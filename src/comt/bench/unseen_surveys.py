@@ -76,3 +76,19 @@ def income() -> tuple[Array, Array]:
 def visits() -> tuple[Array, Array]:
     """Whether a doctor was seen within a year, from insurance and health; every fifth answer."""
     return _labelled(_survey("randhie")[::5], "mdvis")
+
+
+def schooling() -> tuple[Array, Array]:
+    """Years at school, six values, from what else readers of the magazine were asked; every second answer."""
+    return _split(_survey("fair")[::2], "educ")
+
+
+def left_or_right() -> tuple[Array, Array]:
+    """Where voters place themselves, 1 to 7."""
+    return _split(_survey("anes96"), "selfLR")
+
+
+def occupation() -> tuple[Array, Array]:
+    """One that takes training, from what else was asked; every second answer, none that schooling has."""
+    answers = _survey("fair")[1::2]
+    return _labelled(answers.assign(occupation=answers["occupation"] > 3), "occupation")

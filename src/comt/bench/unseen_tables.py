@@ -294,6 +294,12 @@ def _seasons() -> Rows:
     return np.column_stack([time, winter, spring, others]), expected + errors
 
 
+def _fractal_dimension() -> Rows:
+    """The mean of a tumour cell's fractal dimension from nine other measurements."""
+    measured, _ = _loaded("breast_cancer")
+    return measured[:, :9], measured[:, 9]
+
+
 _MAKERS: dict[str, Callable[[], Rows]] = {
     "diabetes": partial(_loaded, "diabetes"),
     "Friedman": partial(_made, "friedman1", n_samples=4_000, n_features=10, noise=1.0, random_state=0),
@@ -353,4 +359,10 @@ _MAKERS: dict[str, Callable[[], Rows]] = {
     "visits": unseen_surveys.visits,
     "ones and sevens": partial(_digits, 1, 7),
     "12 columns": partial(_classes, 12, 7, 2, 0.55, 0.8, 16),
+    "schooling": unseen_surveys.schooling,
+    "fractal dimension": _fractal_dimension,
+    "left or right": unseen_surveys.left_or_right,
+    "occupation": unseen_surveys.occupation,
+    "twos and threes": partial(_digits, 2, 3),
+    "16 columns": partial(_classes, 16, 6, 3, 0.45, 0.85, 17),
 }

@@ -189,12 +189,18 @@ class NoisyLabelSums(SlotQuery):
     A negative weight reverses the agent's labels. With ``flips`` the labels of agent k are taken to be wrong with
     probability flips[b, k, 0] where the right label is +1, and flips[b, k, 1] where it is −1; ``right`` then returns, per
     agent, Σ P(right label +1), Σ P(right +1, given −1), Σ P(right −1), Σ P(right −1, given +1).
+
+    With ``axes`` and ``leans`` flips follow the features: leans[b, 0]·(x·axes[b]) is added to the log-odds of a flip where the
+    right label is +1, leans[b, 1]·(x·axes[b]) where it is −1. ``lean_slope`` and ``lean_bend`` are then slope and bend of the
+    expected log loss of flips in (log-odds, lean), for either right label.
     """
 
     purpose: ClassVar[str] = "noisy-label sums at models"
     theta: Array  # (B, p)
     weights: Array  # (B, K)
     flips: Array | None = None  # (B, K, 2)
+    axes: Array | None = None  # (B, p)
+    leans: Array | None = None  # (B, 2)
     #: leave out rows with a capped cell
     whole: bool = False
     thin: int = 1
@@ -213,6 +219,8 @@ class NoisyLabelSums(SlotQuery):
         }
         if self.flips is not None:
             shapes["right"] = (batch, len(self.agents), 4)
+        if self.axes is not None:
+            shapes |= {"lean_slope": (batch, 2, 2), "lean_bend": (batch, 2, 2, 2)}
         return shapes
 
 

@@ -35,6 +35,8 @@ class Bending:
     explained: float
     #: log likelihood gained, beyond what chance may bring
     nats: float
+    #: the direction of the features (d,) along which labels follow the score less and less; None: not asked
+    turns: Array | None = None
 
 
 STRAIGHT = Bending(0.0, 0.0)
@@ -56,23 +58,25 @@ def bends(
     answer = sum_if_allowed(federation, asked)
     if answer is None:
         return STRAIGHT
+    turns = -axes[:, : len(preparation.center)].T @ (answer["bent"] @ along)
+    straight = replace(STRAIGHT, turns=turns)
     # an orthonormal basis of what is neither along the score nor along what the score interacts with
     across = np.linalg.svd(np.column_stack([along, answer["bent"] @ along]))[0][:, 2:]
     bent = across.T @ answer["bent"] @ across
     size = float(np.linalg.norm(bent))
     if size <= 0.0:
-        return STRAIGHT
+        return straight
     found = sum_if_allowed(federation, replace(asked, axes=across.T @ axes, bend=bent / size))
     if found is None:
-        return STRAIGHT
+        return straight
     # what is left of Σ e q, and of Σ q² beside a linear fit
     gained = size - float(found["own"]) / size
     square = float(found["square"] - thin * found["along"] @ np.linalg.solve(gram, found["along"]))
     if gained <= 0.0 or square <= 0.0:
-        return STRAIGHT
+        return straight
     explained = thin * gained**2 / square
     nats = 0.5 * rows * explained / max(moments.squared_error(theta), 1e-12)
-    return Bending(explained / (rows * target_variance(preparation, moments)), max(0.0, nats - BY_CHANCE))
+    return Bending(explained / (rows * target_variance(preparation, moments)), max(0.0, nats - BY_CHANCE), turns)
 
 
 def _whitened(preparation: Preparation, moments: Moments, theta: Array) -> tuple[Array, Array]:

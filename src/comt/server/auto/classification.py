@@ -23,8 +23,9 @@ from comt.server.auto.capped import mislead
 from comt.server.auto.centres import feature_spread
 from comt.server.auto.choice import Choice, Line, largest_first
 from comt.server.auto.correction import ENOUGH, NARROWEST, right_but_for_chance
+from comt.server.auto.flips import FlipRates, Leaning, flipped, starts
 from comt.server.auto.label_hypotheses import LabelModel, but_for_one_column, trusted_rows_follow
-from comt.server.auto.labels import BuggyLabels, LabelFit, Together, score_size
+from comt.server.auto.labels import BuggyLabels, LabelFit, Together, reliability, score_size
 from comt.server.auto.laplace import Hypothesis, weigh
 from comt.server.auto.moments import Moments, total
 from comt.server.auto.signs import Signs, compare_agents
@@ -42,6 +43,9 @@ INTERCEPT_SD = 0.8
 REVERSED_CLEAR, REVERSED_VAGUE, CLEAR = 0.02, 0.22, 0.04
 #: prior weight of the model with flip rates, and of the models of single agents together, compared with that of all rows
 FLIP_RATES, SINGLE_AGENTS = 0.1, 0.25
+#: prior weight of models whose flips follow the features, all together; nats that one of them must gain; by how many nats at
+#: most one is preferred to another
+LEANING, LEAST_GAIN, FLATTEN = 0.25, 3.0, 3.0
 #: least odds that no model of the unverified labels is of use; where none of them is reliable, more
 NO_USE, UNRELIABLE = 0.1, 1.5
 
@@ -133,18 +137,18 @@ def _models(
     # a penalty has made the score smaller than labels follow it
     rate = flip_rate(size / np.sqrt(together.reliability(spread)))
     steep = behind_flips(together.theta, size, rate, positive, labels.preparation.constant)
-    flipped = labels.with_flip_rates(sure.theta, start, steep, rate)
+    tried = starts(sure.theta, spread, bending.turns)
+    flips, leaning = flipped(labels, sure.theta, start, steep, rate, tried)
     # its direction is about as sure as that of the fit it started from, whatever its length has become
-    longer = float(flipped.theta @ flipped.theta) / max(float(sure.theta @ sure.theta), 1e-12)
+    longer = float(flips.theta @ flips.theta) / max(float(sure.theta @ sure.theta), 1e-12)
     name = "unverified rows with flip rates per agent"
-    models.append(
-        LabelModel(name, flipped.theta, longer * sure.covariance, sure.reliability, FLIP_RATES, some_reversed)
-    )
+    models.append(LabelModel(name, flips.theta, longer * sure.covariance, sure.reliability, FLIP_RATES, some_reversed))
+    models += _leaning_models(leaning, flips, sure, spread, labels.thin)
     name, fit = "all unverified rows, penalised otherwise", both.other
     other = LabelModel(name, fit.theta, fit.covariance, fit.reliability(spread), both.chance_of_other, all_reversed)
     # without a penalty of coefficients, columns that nearly repeat each other have weights that mean nothing one by one
     unpenalised = sure is models[0] and together is both.scores
-    with_rules = [replace(other, prior=1.0)] if unpenalised else models[-2:]
+    with_rules = [replace(other, prior=1.0)] if unpenalised else [sure, models[1 if sure is models[0] else 2]]
     models += [rule for model in with_rules for rule in but_for_one_column(model, spread)]
     models.append(other)
     if len(own) > 1:
@@ -160,8 +164,30 @@ def _models(
             for name, fit, turn in zip(names, own, signs.reversed, strict=True)
         ]
     # labels of agents that contradict each other are not all right
-    flips_explain = np.inf if signs.reversed.any() else (together.value - flipped.value_of_common) / labels.thin
-    return models, flipped.rates, read(size, together.reliability(spread), flips_explain, bending.nats)
+    flips_explain = np.inf if signs.reversed.any() else (together.value - flips.value_of_common) / labels.thin
+    return models, flips.rates, read(size, together.reliability(spread), flips_explain, bending.nats)
+
+
+def _leaning_models(
+    leaning: list[Leaning], flips: FlipRates, sure: LabelModel, spread: Array, thin: int
+) -> list[LabelModel]:
+    """Return models of labels whose flips follow the features, as far as these explain labels better than chance may."""
+    gains = (flips.objective - np.array([model.objective for model in leaning])) / thin
+    found = [(model, gain) for model, gain in zip(leaning, gains.tolist(), strict=True) if gain > LEAST_GAIN]
+    if not found:
+        return []
+    shares = np.exp(np.clip(np.array([gain for _, gain in found]) - gains.max(), -FLATTEN, 0.0))
+    return [
+        LabelModel(
+            "unverified rows, flips that follow the features",
+            model.theta,
+            model.covariance,
+            reliability(model.theta, model.covariance, spread),
+            LEANING * share,
+            sure.reversed,
+        )
+        for (model, _), share in zip(found, (shares / shares.sum()).tolist(), strict=True)
+    ]
 
 
 def _weighed(

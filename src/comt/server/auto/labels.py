@@ -22,9 +22,6 @@ NARROWEST = 1e-4
 #: rows per column from which on penalties of scores are as likely beforehand as penalties of coefficients
 ROWS_PER_COLUMN = 60.0
 NEWTON_ROUNDS, NEWTON_DECREMENT = 10, 1e-6
-FLIP_ROUNDS = 15
-#: flip rates start from this many imagined rows, a fifth of them flipped
-IMAGINED_ROWS, IMAGINED_FLIPS = 10.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -79,17 +76,6 @@ class Together:
         return float(expit(-abs(self.log_odds)))
 
 
-@dataclass(frozen=True)
-class FlipRates:
-    """A logistic model of labels that are flipped at random."""
-
-    theta: Array
-    #: per agent: how often a right label is flipped that is +1, that is −1
-    rates: Array  # (K, 2)
-    #: Σ log loss of the labels if one rate that was given is everybody's
-    value_of_common: float
-
-
 def score_size(theta: Array, spread: Array) -> float:
     """Return the standard deviation of the score x·θ for features of covariance ``spread``."""
     d = len(spread)
@@ -111,7 +97,14 @@ class BuggyLabels:
         self.thin = thin
         self._federation, self._whole = federation, whole
 
-    def sums(self, theta: Array, weights: Array, flips: Array | None = None) -> dict[str, Array]:
+    def sums(
+        self,
+        theta: Array,
+        weights: Array,
+        flips: Array | None = None,
+        axes: Array | None = None,
+        leans: Array | None = None,
+    ) -> dict[str, Array]:
         """Return the sums at B models; one exchange."""
         totals = self._federation.sum(
             NoisyLabelSums(
@@ -121,6 +114,8 @@ class BuggyLabels:
                 theta=theta,
                 weights=weights,
                 flips=flips,
+                axes=axes,
+                leans=leans,
                 whole=self._whole,
                 thin=self.thin,
             )
@@ -158,21 +153,10 @@ class BuggyLabels:
             for i in best
         ]
 
-    def with_flip_rates(self, start: Array, rates: Array, steep: Array, common: float) -> FlipRates:
-        """Fit two flip rates per agent, from ``rates`` (K, 2) on; beside it, a model with one rate that is given.
-
-        Expectation–maximisation with a Newton step per exchange, from ``start`` and (a ``common`` rate) from ``steep``.
-        """
-        prior = self._precisions(np.eye(self.preparation.width), np.ones(1))[0]
-        theta, flips = np.stack([start, steep]), np.stack([rates, np.full_like(rates, common)])
-        for _ in range(FLIP_ROUNDS):
-            totals = self.sums(theta, np.ones(flips.shape[:2]), flips)
-            gradient = totals["slope"] + theta @ prior
-            theta = theta - np.linalg.solve(totals["bend"] + prior, gradient[..., None])[..., 0]
-            right = totals["right"][0]
-            flipped = right[:, [1, 3]] + IMAGINED_FLIPS
-            flips[0] = np.clip(flipped / (right[:, [0, 2]] + IMAGINED_ROWS), 0.005, 0.995)
-        return FlipRates(theta[0], flips[0], float(totals["value"][1]))
+    def precision(self, penalty: float) -> Array:
+        """Return the prior precision (p, p) of coefficients under a penalty."""
+        (precision,) = self._precisions(np.eye(self.preparation.width), np.array([penalty]))
+        return np.asarray(precision)
 
     def _alike_in_scores(self, spread: Array) -> Array:
         """Return the precision of coefficients (p, p) under which scores are as likely in any direction of the features."""
