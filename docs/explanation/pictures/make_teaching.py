@@ -14,6 +14,11 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 from comt import CoMTRegressor, rows
+from comt.agent import Agent, ArrayRows
+from comt.federation import LocalFederation
+from comt.preparation import Preparation
+from comt.server.auto.flips import flipped, starts
+from comt.server.auto.labels import BuggyLabels
 from comt.server.auto.vague_labels import flip_rate
 
 HERE = Path(__file__).parent
@@ -115,14 +120,14 @@ def bent_labels() -> None:
 def vague_labels() -> None:
     """Labels that follow the score vaguely, because the matter is uncertain or because clear ones were flipped."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True)
-    for axis, (title, slope, flipped) in zip(
+    for axis, (title, slope, share) in zip(
         axes,
         (("right labels of an uncertain matter", 0.5, 0.0), ("clear labels, 36 % flipped", 3.0, 0.36)),
         strict=True,
     ):
         rng = np.random.default_rng(2)
         score = rng.normal(size=20_000)
-        positive = (rng.random(len(score)) < expit(slope * score)) ^ (rng.random(len(score)) < flipped)
+        positive = (rng.random(len(score)) < expit(slope * score)) ^ (rng.random(len(score)) < share)
 
         def loss(
             parameters: np.ndarray, rate: float, score: np.ndarray = score, positive: np.ndarray = positive
@@ -145,8 +150,44 @@ def vague_labels() -> None:
     figure.savefig(HERE / "vague-labels.png", dpi=110)
 
 
+def leaning_flips() -> None:
+    """Labels by a rule on one column, and labels turned where a column is large: what either model makes of them."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4.0), sharey=True)
+    for axis, (title, rule) in zip(
+        axes,
+        (("a rule: labels overruled by the column", True), ("flips where the column is large", False)),
+        strict=True,
+    ):
+        rng = np.random.default_rng(8)
+        features = rng.normal(size=(700, 2))
+        right = np.where(rng.random(700) < expit(5.0 * features @ np.array([0.4, 1.0])), 1.0, -1.0)
+        column = features[:, 0]
+        given = (
+            np.where(np.abs(column) > 0.7, -np.sign(column), right) if rule else np.where(column > 0.6, -right, right)
+        )
+        people = LocalFederation([Agent("a", ArrayRows(features, given, features[:0], given[:0]))])
+        with people.open():
+            labels = BuggyLabels(people, Preparation.identity(2, 1.0), 1)
+            (plain,) = labels.fits(np.ones((1, 1)))
+            tried = starts(plain.theta, np.cov(features.T), None)
+            _, (behind, *_) = flipped(labels, plain.theta, np.full((1, 2), 0.2), plain.theta, 0.2, tried)
+        for label, colour in ((1.0, BLUE), (-1.0, ORANGE)):
+            of_label = given == label
+            axis.scatter(*features[of_label & (right == label)].T, s=9, color=colour)
+            axis.scatter(*features[of_label & (right != label)].T, s=16, color=colour, marker="x", lw=1)
+        line = np.array([-3.0, 3.0])
+        for theta, style, name in ((plain.theta, ":", "linear fit"), (behind.theta, "-", "model with flips that lean")):
+            axis.plot(line, -(theta[0] * line + theta[2]) / theta[1], color="black", ls=style, lw=1.6, label=name)
+        axis.set(title=title, xlabel="the column", xlim=(-3, 3), ylim=(-3, 3))
+    axes[0].set_ylabel("another column")
+    axes[0].legend(frameon=True, loc="lower left", fontsize=8)
+    figure.tight_layout()
+    figure.savefig(HERE / "leaning-flips.png", dpi=110)
+
+
 if __name__ == "__main__":
     what_happens_to_a_row()
     which_rows_are_used()
     vague_labels()
     bent_labels()
+    leaning_flips()
