@@ -37,6 +37,17 @@ def test_the_sign_costs_what_the_best_test_costs(worlds):
     assert limit == pytest.approx(0.87 - errs * 0.74, abs=0.003)
 
 
+def test_whoever_knows_less_of_the_model_knows_less_of_its_sign(worlds):
+    known = worlds.limit(trusted=0.7, buggy=0.87)
+    assert worlds.sign_by_unverified(trusted=0.7, buggy=0.87) == pytest.approx(
+        0.5, abs=0.2
+    )  # these rows tell nothing of it
+    worlds._unverified = 0.3 * worlds._right  # vague labels of the right model
+    assert worlds.sign_by_unverified(trusted=0.7, buggy=0.87) == pytest.approx(known)
+    worlds._unverified = worlds._right + 2.1 * np.random.default_rng(1).normal(size=20_000)
+    assert worlds.sign_by_unverified(trusted=0.7, buggy=0.87) < known - 0.005
+
+
 def test_unverified_rows_are_left_only_as_often_as_clean_ones_allow(worlds):
     limit = worlds.limit(trusted=0.68, buggy=0.5)
     assert 0.5 < limit < 0.68

@@ -1,4 +1,4 @@
-"""Models of buggy labels: ridge logistic fits chosen by evidence, and fits with flip rates per agent."""
+"""Models of buggy labels as they are: ridge logistic fits, their penalties chosen by evidence."""
 
 from __future__ import annotations
 
