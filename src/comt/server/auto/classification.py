@@ -142,13 +142,13 @@ def _models(
     # its direction is about as sure as that of the fit it started from, whatever its length has become
     longer = float(flips.theta @ flips.theta) / max(float(sure.theta @ sure.theta), 1e-12)
     name = "unverified rows with flip rates per agent"
-    models.append(LabelModel(name, flips.theta, longer * sure.covariance, sure.reliability, FLIP_RATES, some_reversed))
-    models += _leaning_models(leaning, flips, sure, spread, labels.thin)
+    at_random = LabelModel(name, flips.theta, longer * sure.covariance, sure.reliability, FLIP_RATES, some_reversed)
+    models += [at_random, *_leaning_models(leaning, flips, sure, spread, labels.thin)]
     name, fit = "all unverified rows, penalised otherwise", both.other
     other = LabelModel(name, fit.theta, fit.covariance, fit.reliability(spread), both.chance_of_other, all_reversed)
     # without a penalty of coefficients, columns that nearly repeat each other have weights that mean nothing one by one
     unpenalised = sure is models[0] and together is both.scores
-    with_rules = [replace(other, prior=1.0)] if unpenalised else [sure, models[1 if sure is models[0] else 2]]
+    with_rules = [replace(other, prior=1.0)] if unpenalised else [sure, at_random]
     models += [rule for model in with_rules for rule in but_for_one_column(model, spread)]
     models.append(other)
     if len(own) > 1:
