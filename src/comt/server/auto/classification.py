@@ -23,7 +23,7 @@ from comt.server.auto.capped import mislead
 from comt.server.auto.centres import feature_spread
 from comt.server.auto.choice import Choice, Line, largest_first
 from comt.server.auto.correction import ENOUGH, NARROWEST, right_but_for_chance
-from comt.server.auto.flips import FlipRates, Leaning, flipped, starts
+from comt.server.auto.flips import Leaning, flipped, starts
 from comt.server.auto.label_hypotheses import LabelModel, but_for_one_column, trusted_rows_follow
 from comt.server.auto.labels import BuggyLabels, LabelFit, Together, reliability, score_size
 from comt.server.auto.laplace import Hypothesis, weigh
@@ -43,9 +43,10 @@ INTERCEPT_SD = 0.8
 REVERSED_CLEAR, REVERSED_VAGUE, CLEAR = 0.02, 0.22, 0.04
 #: prior weight of the model with flip rates, and of the models of single agents together, compared with that of all rows
 FLIP_RATES, SINGLE_AGENTS = 0.1, 0.25
-#: prior weight of models whose flips follow the features, all together; nats that one of them must gain; by how many nats at
-#: most one is preferred to another
-LEANING, LEAST_GAIN, FLATTEN = 0.25, 3.0, 3.0
+#: prior weight of models whose flips follow the features, all together, with few trusted rows and with enough to tell them
+#: from a curved matter, which looks alike; nats that one of them must gain; by how many nats at most one is preferred
+LEANING, ROWS_TO_TELL_LEANING = (0.1, 0.25), (6.0, 24.0)
+LEAST_GAIN, FLATTEN = 3.0, 3.0
 #: least odds that no model of the unverified labels is of use; where none of them is reliable, more
 NO_USE, UNRELIABLE = 0.1, 1.5
 
@@ -82,7 +83,7 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     bending = bends(federation, preparation, everyone, labels.thin, whole=without_capped) if vague else STRAIGHT
     reversed_prior = _reversed_prior(coefficients, rows, positive, bending)
     models, rates, reading = _models(
-        labels, both, own, signs, spread, federation.agents, reversed_prior, positive, bending
+        labels, both, own, signs, spread, federation.agents, reversed_prior, positive, bending, trusted.rows
     )
     hypotheses, thetas, log_weights = _weighed(federation, preparation, models, reading, spread, trusted)
     weights = np.exp(log_weights - logsumexp(log_weights))
@@ -119,6 +120,7 @@ def _models(
     all_reversed: float,
     positive: float,
     bending: Bending,
+    trusted_rows: float,
 ) -> tuple[list[LabelModel], Array, Reading]:
     """Return models of the buggy rows, flip rates, and what vague labels are taken for."""
     together, some_reversed = both.likelier, max(all_reversed, signs.larger_wrong)
@@ -143,7 +145,8 @@ def _models(
     longer = float(flips.theta @ flips.theta) / max(float(sure.theta @ sure.theta), 1e-12)
     name = "unverified rows with flip rates per agent"
     at_random = LabelModel(name, flips.theta, longer * sure.covariance, sure.reliability, FLIP_RATES, some_reversed)
-    models += [at_random, *_leaning_models(leaning, flips, sure, spread, labels.thin)]
+    explain = flips.objective - np.array([model.objective for model in leaning])
+    models += [at_random, *_leaning_models(leaning, explain / labels.thin, sure, spread, trusted_rows)]
     name, fit = "all unverified rows, penalised otherwise", both.other
     other = LabelModel(name, fit.theta, fit.covariance, fit.reliability(spread), both.chance_of_other, all_reversed)
     # without a penalty of coefficients, columns that nearly repeat each other have weights that mean nothing one by one
@@ -169,24 +172,24 @@ def _models(
 
 
 def _leaning_models(
-    leaning: list[Leaning], flips: FlipRates, sure: LabelModel, spread: Array, thin: int
+    leaning: list[Leaning], gains: Array, sure: LabelModel, spread: Array, trusted_rows: float
 ) -> list[LabelModel]:
     """Return models of labels whose flips follow the features, as far as these explain labels better than chance may."""
-    gains = (flips.objective - np.array([model.objective for model in leaning])) / thin
     found = [(model, gain) for model, gain in zip(leaning, gains.tolist(), strict=True) if gain > LEAST_GAIN]
     if not found:
         return []
     shares = np.exp(np.clip(np.array([gain for _, gain in found]) - gains.max(), -FLATTEN, 0.0))
+    shares *= np.interp(trusted_rows, ROWS_TO_TELL_LEANING, LEANING) / shares.sum()
     return [
         LabelModel(
             "unverified rows, flips that follow the features",
             model.theta,
             model.covariance,
             reliability(model.theta, model.covariance, spread),
-            LEANING * share,
+            share,
             sure.reversed,
         )
-        for (model, _), share in zip(found, (shares / shares.sum()).tolist(), strict=True)
+        for (model, _), share in zip(found, shares.tolist(), strict=True)
     ]
 
 
