@@ -179,54 +179,60 @@ def _noisy_label_sums(query: NoisyLabelSums, agent: Agent) -> Answer:
     prepared = agent.prepared(query.preparation)
     arrays = zeros(query)
     slot = query.slot(agent.name)
-    weights = query.weights[:, slot]
-    taking_part = np.flatnonzero(weights)
+    asked = np.flatnonzero(query.weights[:, slot])
+    weights = query.weights[asked, slot]
+    sizes, turns = np.abs(weights), np.sign(weights)[:, None]
     loss = query.problem().loss
     for features, targets in asked_rows(query, prepared):
-        scores = features @ query.theta[taking_part].T
-        for column, index in enumerate(taking_part.tolist()):
-            weight, positive = abs(weights[index]), expit(scores[:, column])
-            labels = targets * np.sign(weights[index])
-            if query.flips is None:
-                value = loss.value(scores[:, column], labels)
-                slope = positive - (labels > 0)
-            else:
-                flips = flip_chances(query, index, slot, features)
-                given = labels > 0
-                value, right = _posterior(positive, given, flips)
-                slope = positive - right
-                arrays["right"][index, slot] += (
-                    right.sum(),
-                    right[~given].sum(),
-                    (1 - right).sum(),
-                    (1 - right[given]).sum(),
-                )
-                if query.axes is not None:
-                    along = np.stack([np.ones(len(features)), features @ query.axes[index]])
-                    for kind, (chance, flipped) in enumerate(((right, ~given), (1.0 - right, given))):
-                        arrays["lean_slope"][index, kind] += weight * (along @ (chance * (flips[kind] - flipped)))
-                        bend = along * (chance * flips[kind] * (1.0 - flips[kind]))
-                        arrays["lean_bend"][index, kind] += weight * (bend @ along.T)
-            arrays["value"][index] += weight * value.sum()
-            arrays["slope"][index] += weight * (slope @ features)
-            arrays["bend"][index] += weight * (features * (positive * (1 - positive))[:, None]).T @ features
-            arrays["rows"][index] += weight * len(targets)
+        scores = query.theta[asked] @ features.T
+        labels, positive = turns * targets, expit(scores)
+        given = labels > 0
+        if query.flips is None:
+            value, right = loss.value(scores, labels), given
+        else:
+            flips = flip_chances(query, asked, slot, features)
+            value, right = _posterior(positive, given, flips)
+            wrong = 1.0 - right
+            counts = (right, np.where(given, 0.0, right), wrong, np.where(given, wrong, 0.0))
+            arrays["right"][asked, slot] += np.stack([count.sum(axis=1) for count in counts], axis=1)
+            if query.axes is not None:
+                along = query.axes[asked] @ features.T
+                for kind, (chance, flipped) in enumerate(((right, ~given), (wrong, given))):
+                    rate = flips[:, kind]
+                    none, once, _ = _powers(chance * (rate - flipped), along)
+                    arrays["lean_slope"][asked, kind] += sizes[:, None] * np.stack([none, once], axis=1)
+                    none, once, twice = _powers(chance * rate * (1.0 - rate), along)
+                    bend = np.stack([none, once, once, twice], axis=1).reshape(-1, 2, 2)
+                    arrays["lean_bend"][asked, kind] += sizes[:, None, None] * bend
+        arrays["value"][asked] += sizes * value.sum(axis=1)
+        arrays["slope"][asked] += sizes[:, None] * ((positive - right) @ features)
+        for index, size, bend in zip(asked.tolist(), sizes.tolist(), positive * (1.0 - positive), strict=True):
+            arrays["bend"][index] += size * (features * bend[:, None]).T @ features
+        arrays["rows"][asked] += sizes * len(targets)
     return Answer(arrays, dict.fromkeys(arrays, prepared.n_rows))
 
 
-def flip_chances(query: NoisyLabelSums, index: int, slot: int, features: Array) -> Array:
-    """Return how likely a right +1, and a right −1, is flipped under a model: (2, 1), or (2, n) where that follows the row."""
+def _powers(values: Array, along: Array) -> tuple[Array, Array, Array]:
+    """Return Σ v, Σ v·u and Σ v·u² over the rows (last axis)."""
+    times = values * along
+    return values.sum(axis=-1), times.sum(axis=-1), (times * along).sum(axis=-1)
+
+
+def flip_chances(query: NoisyLabelSums, asked: NDArray[np.intp], slot: int, features: Array) -> Array:
+    """Return how likely a right +1, and a right −1, is flipped under models: (T, 2, 1), or (T, 2, n) where rows matter."""
     assert query.flips is not None
-    chances: Array = query.flips[index, slot][:, None]
+    chances: Array = query.flips[asked, slot][..., None]
     if query.axes is None or query.leans is None:
         return chances
-    return np.asarray(expit(logit(chances) + np.outer(query.leans[index], features @ query.axes[index])))
+    along = query.axes[asked] @ features.T
+    return np.asarray(expit(logit(chances) + query.leans[asked][..., None] * along[:, None]))
 
 
-def _posterior(positive: Array, given: Array, flips: Array) -> tuple[Array, Array]:
-    """Return −log P(given label) and P(right label is +1 | given label) under flip rates."""
-    right_positive = positive * np.where(given, 1.0 - flips[0], flips[0])
-    right_negative = (1.0 - positive) * np.where(given, flips[1], 1.0 - flips[1])
+def _posterior(positive: Array, given: NDArray[np.bool_], flips: Array) -> tuple[Array, Array]:
+    """Return −log P(given label) and P(right label is +1 | given label) under flip rates, per model and row."""
+    of_plus, of_minus = flips[:, 0], flips[:, 1]
+    right_positive = positive * np.where(given, 1.0 - of_plus, of_plus)
+    right_negative = (1.0 - positive) * np.where(given, of_minus, 1.0 - of_minus)
     total = np.maximum(right_positive + right_negative, 1e-300)
     return -np.log(total), right_positive / total
 
@@ -236,10 +242,10 @@ def _trusted_sums(query: TrustedSums, agent: Agent) -> Answer:
     features, targets = agent.prepared(query.preparation).trusted
     loss = query.problem().loss
     arrays = zeros(query)
-    scores = features @ query.theta.T
-    for index, score in enumerate(scores.T):
-        arrays["value"][index] += loss.value(score, targets).sum()
-        arrays["slope"][index] += loss.slope(score, targets) @ features
-        arrays["bend"][index] += (features * loss.bend(score, targets)[:, None]).T @ features
+    scores = query.theta @ features.T
+    arrays["value"] += loss.value(scores, targets).sum(axis=1)
+    arrays["slope"] += loss.slope(scores, targets) @ features
+    for index, bend in enumerate(loss.bend(scores, targets)):
+        arrays["bend"][index] += (features * bend[:, None]).T @ features
     arrays["rows"] += len(targets)
     return Answer(arrays, dict.fromkeys(arrays, len(targets)))

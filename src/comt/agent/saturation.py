@@ -63,7 +63,8 @@ def _flips(query: NoisyLabelSums, agent: Agent) -> list[Cover]:
     rows = np.concatenate([features for features, _ in agent.prepared(query.preparation).blocks()])
     found = []
     for index in np.flatnonzero(query.leans.any(axis=1)).tolist():
-        for kind, chance in enumerate(flip_chances(query, index, slot, rows)):
+        (chances,) = flip_chances(query, np.array([index]), slot, rows)
+        for kind, chance in enumerate(chances):
             own = logit(np.clip(chance, LEAST, 1.0 - LEAST))
             model = np.append(query.leans[index, kind] * query.axes[index], kind).tobytes()
             found.append(Cover("flipped rows", model, own < 0.0, False, int(np.count_nonzero(np.abs(own) < DECIDED))))
