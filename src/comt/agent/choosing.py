@@ -27,6 +27,9 @@ from comt.queries import (
     TrustedSums,
 )
 
+#: of many models at once; numbers of so many rows stay in the processor's cache
+ROWS_AT_A_TIME = 4_096
+
 if TYPE_CHECKING:
     from comt.agent.agent import Agent
     from comt.agent.data import Block, PreparedRows
@@ -47,10 +50,13 @@ def whole_rows(preparation: Preparation, features: Array) -> NDArray[np.bool_]:
 
 
 def asked_rows(query: NoisyLabelSums | BendingSums, prepared: PreparedRows) -> Iterator[Block]:
-    """Yield every thin-th row, without those that have a capped cell if the question leaves them out."""
-    for features, targets in prepared.part(query.thin):
-        whole = whole_rows(query.preparation, features) if query.whole else slice(None)
-        yield features[whole], targets[whole]
+    """Yield every thin-th row, without those that have a capped cell if the question leaves them out, some at a time."""
+    for block, block_targets in prepared.part(query.thin):
+        for first in range(0, len(block_targets), ROWS_AT_A_TIME):
+            part = slice(first, first + ROWS_AT_A_TIME)
+            features, targets = block[part], block_targets[part]
+            whole = whole_rows(query.preparation, features) if query.whole else slice(None)
+            yield features[whole], targets[whole]
 
 
 def _both_signs(values: Array) -> Array:

@@ -18,7 +18,8 @@ from scipy.special import expit, logit
 from comt.problem import Array
 from comt.server.auto.labels import BuggyLabels
 
-ROUNDS = 15
+#: exchanges; the last of them ask about all rows, where the others look at a sample
+ROUNDS, ON_ALL_ROWS = 15, 4
 #: flip rates start from this many imagined rows, a fifth of them flipped
 IMAGINED_ROWS, IMAGINED_FLIPS = 10.0, 2.0
 #: how many columns are looked along; after how many rounds only those that explain most are followed, and how many of them
@@ -108,7 +109,8 @@ def flipped(
     axes = np.vstack([np.zeros((2, width)), *(one.axis[None] for one in tried)])
     leans = np.vstack([np.zeros((2, 2)), rules])
     for exchange in range(ROUNDS):
-        totals = labels.sums(theta, np.ones(flips.shape[:2]), flips, axes, leans)
+        last = exchange >= ROUNDS - ON_ALL_ROWS
+        totals = labels.sums(theta, np.ones(flips.shape[:2]), flips, axes, leans, all_rows=last)
         at, pulled, inside = theta, theta @ prior, np.stack([logit(flips[:, 0]), leans], axis=2)
         away = PRECISION * (inside - EXPECTED)
         objective = totals["value"] + 0.5 * (pulled * theta).sum(axis=1)

@@ -90,7 +90,7 @@ def reliability(theta: Array, covariance: Array, spread: Array) -> float:
 
 
 class BuggyLabels:
-    """Asks for logistic sums over buggy rows; sums over a part of the rows are scaled up."""
+    """Asks for logistic sums: over every ``thin``-th buggy row, scaled up, for a search, over all rows for what it finds."""
 
     def __init__(self, federation: Federation, preparation: Preparation, thin: int, *, whole: bool = False) -> None:
         self.preparation = preparation
@@ -104,8 +104,11 @@ class BuggyLabels:
         flips: Array | None = None,
         axes: Array | None = None,
         leans: Array | None = None,
+        *,
+        all_rows: bool = False,
     ) -> dict[str, Array]:
         """Return the sums at B models; one exchange."""
+        thin = 1 if all_rows else self.thin
         totals = self._federation.sum(
             NoisyLabelSums(
                 loss_name="logistic",
@@ -117,10 +120,10 @@ class BuggyLabels:
                 axes=axes,
                 leans=leans,
                 whole=self._whole,
-                thin=self.thin,
+                thin=thin,
             )
         )
-        return {name: array * self.thin for name, array in totals.items()}
+        return {name: array * thin for name, array in totals.items()}
 
     def fits(self, weights: Array, spread: Array | None = None) -> list[LabelFit]:
         """Fit the labels of agents weighted by each row of ``weights`` (G, K); the evidence chooses each penalty.
@@ -134,23 +137,28 @@ class BuggyLabels:
             groups, weights = groups + 1, np.vstack([weights, weights[-1:]])
             prior = np.concatenate([prior, self._precisions(self._alike_in_scores(spread))])
         by_model = np.repeat(weights, tried, axis=0)
-        theta, totals = newton(lambda at: self.sums(at, by_model), np.zeros((groups * tried, width)), prior)
+        found = self._fitted(by_model, prior, np.zeros((groups * tried, width)))
+        evidence = np.array([fit.evidence for fit in found]).reshape(groups, tried)
+        best = evidence.argmax(axis=1) + tried * np.arange(groups)
+        chosen = [found[i] for i in best.tolist()]
+        if self.thin == 1:
+            return chosen
+        return self._fitted(weights, prior[best], np.stack([fit.theta for fit in chosen]), all_rows=True)
+
+    def _fitted(self, weights: Array, prior: Array, start: Array, *, all_rows: bool = False) -> list[LabelFit]:
+        """Fit a model for every row of weights (B, K) and prior precision (B, p, p), from ``start`` on."""
+        theta, totals = newton(lambda at: self.sums(at, weights, all_rows=all_rows), start, prior)
         hessian = totals["bend"] + prior
         pulled = (prior @ theta[..., None])[..., 0]
         evidence = -totals["value"] - 0.5 * (pulled * theta).sum(axis=1)
         evidence += 0.5 * np.linalg.slogdet(prior)[1] - 0.5 * np.linalg.slogdet(hessian)[1]
         gradient = np.linalg.norm(totals["slope"] + pulled, axis=1)
         certificate = gradient / np.maximum(np.sqrt(totals["rows"] * np.trace(totals["bend"], axis1=1, axis2=2)), 1e-12)
-        best = evidence.reshape(groups, tried).argmax(axis=1) + tried * np.arange(groups)
         return [
-            LabelFit(
-                theta[i],
-                np.linalg.inv(hessian[i]),
-                float(totals["value"][i]),
-                float(certificate[i]),
-                float(evidence[i]),
+            LabelFit(at, covariance, float(value), float(left), float(likely))
+            for at, covariance, value, left, likely in zip(
+                theta, np.linalg.inv(hessian), totals["value"], certificate, evidence, strict=True
             )
-            for i in best
         ]
 
     def precision(self, penalty: float) -> Array:
