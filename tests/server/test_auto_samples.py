@@ -1,4 +1,4 @@
-"""Models of labels are searched for on a sample; what is found is then fitted to all rows."""
+"""Models are searched for on a sample; what is found is then fitted to all rows."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from comt import CoMTClassifier
+from comt import CoMTClassifier, CoMTRegressor
 from comt.preparation import Preparation
-from comt.server.auto import classification
+from comt.server.auto import classification, regression
 from comt.server.auto.flips import Start, flipped
 from comt.server.auto.labels import PENALTIES, BuggyLabels
+from comt.server.auto.trimming import trimmed_fits
 from teaching import Data, federate
 
 N, D, AGENTS = 3000, 5, 3
@@ -68,19 +69,40 @@ def test_flips_that_follow_the_features_are_told_by_all_rows():
     assert np.linalg.norm(sampled - whole) < 0.5 * np.linalg.norm(a_tenth - whole)
 
 
-def test_many_rows_and_columns_lose_nothing_to_the_sample(monkeypatch):
-    """Labels of 60 columns are told less well by a tenth of the rows."""
+def test_robust_fits_end_with_all_rows():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(N, D))
+    y = X @ WEIGHTS + 0.5 * rng.normal(size=N)
+    y[::3] += 20.0 * X[::3, 1]
+    start, kept = np.zeros((1, D)), np.array([0.6])
+
+    def fit(thin, rows=slice(None)):
+        return trimmed_fits(federate(Data(X[rows], y[rows], X[:3], y[:3]), AGENTS), PREPARATION, start, kept, thin)
+
+    a_tenth = np.arange(N) % 30 < AGENTS
+    assert np.linalg.norm(fit(10) - fit(1)) < 0.5 * np.linalg.norm(fit(1, a_tenth) - fit(1))
+
+
+def error(model, weights):
+    """How far a model's direction is from the right one."""
+    found = model.coef_.ravel()
+    return 1.0 - found @ weights / np.linalg.norm(found) / np.linalg.norm(weights)
+
+
+@pytest.mark.parametrize("kind", ["labels", "half of the targets negated"])
+def test_many_rows_and_columns_lose_nothing_to_the_sample(kind, monkeypatch):
+    """So many coefficients are told less well by a tenth of the rows."""
     rng = np.random.default_rng(1)
-    n, d = 6000, 60
+    n, d, m = 6000, 40, 30
     weights = rng.normal(size=d) / np.sqrt(d)
     X = rng.normal(size=(n, d))
-    y = rng.random(n) < expit(X @ weights)
-    rows = {"agents": np.arange(n) % AGENTS, "trusted": np.arange(n) < 30}
-
-    def error():
-        found = CoMTClassifier().fit(X, y, **rows).coef_.ravel()
-        return 1.0 - found @ weights / np.linalg.norm(found) / np.linalg.norm(weights)
-
-    by_all = error()
-    monkeypatch.setattr(classification, "SAMPLE", n // 10)
-    assert error() < 1.5 * by_all
+    y = X @ weights + rng.normal(size=n)
+    if kind == "labels":
+        y = rng.random(n) < expit(X @ weights)
+    else:
+        y[m::2] *= -1.0
+    estimator, module = (CoMTClassifier, classification) if kind == "labels" else (CoMTRegressor, regression)
+    rows = {"agents": np.arange(n) % AGENTS, "trusted": np.arange(n) < m}
+    by_all = error(estimator().fit(X, y, **rows), weights)
+    monkeypatch.setattr(module, "SAMPLE", n // 10)
+    assert error(estimator().fit(X, y, **rows), weights) < by_all + 0.03

@@ -8,7 +8,7 @@ that are vectors. One trusted row or two then tell.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.stats import chi2
@@ -22,6 +22,8 @@ from comt.server.auto.error_shapes import by_prediction, few_far_out, lopsided, 
 from comt.server.auto.moments import Moments
 
 STEPS, INNER, SETTLED = 15, 8, 1e-5
+#: steps on all rows, with what a search on a sample has found
+ON_ALL_ROWS = 3
 #: starts along the features' widest directions, none that is so much narrower than the widest
 AXES, NARROW = 12, 1e-4
 #: factors from which the rows' own is looked for, and its limits
@@ -151,43 +153,96 @@ def _fit(
     largest = max(moments.target_sq, 1e-12)
     small = max(SMALL * left, LEAST_NOISE * largest)
     noise = np.append(np.full(len(signs), largest), [small / part**2 for _, _, part in parts]) / rows
-    share = np.full(len(theta), 0.6)
-    totals = _ask(federation, preparation, theta, factor, noise, share, thin)
-    for _ in range(STEPS):
-        before = totals["value"]
-        theta, factor, noise = _improved(moments, totals, factor, thin)
-        share = np.clip(thin * totals["kept"] / rows, 1e-3, 1.0 - 1e-3)
-        totals = _ask(federation, preparation, theta, factor, noise, share, thin)
-        if (np.abs(totals["value"] - before) < SETTLED * rows / thin).all():
-            break
+    ask = _Asking(federation, preparation, moments, thin)
+    found = ask.climb(_Parts(theta, factor, noise, np.full(len(theta), 0.6)), STEPS)
 
-    def best(members: slice) -> Mixture:
-        index = range(len(theta))[members][int(np.argmax(totals["value"][members]))]
-        value = thin * float(totals["value"][index])
-        return Mixture(theta[index], float(factor[index]), float(noise[index]), float(share[index]), value)
+    def best(members: slice) -> int:
+        return int(range(len(theta))[members][int(np.argmax(found.value[members]))])
 
     # without a start there is nothing to multiply: two signs are the only mixture
-    return best(slice(len(signs))), best(slice(len(signs), None) if parts else slice(1))
+    found = found.taken([best(slice(len(signs))), best(slice(len(signs), None) if parts else slice(1))])
+    if thin > 1:
+        found = replace(ask, thin=1).climb(found, ON_ALL_ROWS)
+    negated, multiplied = found.mixtures()
+    return negated, multiplied
 
 
-def _improved(moments: Moments, totals: Totals, factor: Array, thin: int) -> tuple[Array, Array, Array]:
+@dataclass(frozen=True)
+class _Parts:
+    """Many mixtures side by side: models (B, p), factors, error variances, shares and log likelihoods (B,)."""
+
+    theta: Array
+    factor: Array
+    noise: Array
+    share: Array
+    value: Array = field(default_factory=lambda: np.empty(0))
+
+    def taken(self, which: list[int]) -> _Parts:
+        """Return some of them."""
+        return _Parts(*(each[which] for each in (self.theta, self.factor, self.noise, self.share, self.value)))
+
+    def mixtures(self) -> list[Mixture]:
+        """Return them one by one."""
+        numbers = (self.factor.tolist(), self.noise.tolist(), self.share.tolist(), self.value.tolist())
+        return [Mixture(*each) for each in zip(self.theta, *numbers, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """Asks about every ``thin``-th row; what is found is scaled up."""
+
+    federation: Federation
+    preparation: Preparation
+    moments: Moments
+    thin: int
+
+    def climb(self, parts: _Parts, steps: int) -> _Parts:
+        """Improve mixtures until their likelihoods settle, one exchange a step and one before."""
+        rows = max(self.moments.rows, 1.0)
+        totals = self._sums(parts)
+        for _ in range(steps):
+            before = totals["value"]
+            theta, factor, noise = _improved(self.moments, totals, parts.factor)
+            share = np.clip(totals["kept"] / rows, 1e-3, 1.0 - 1e-3)
+            parts = _Parts(theta, factor, noise, share)
+            totals = self._sums(parts)
+            if (np.abs(totals["value"] - before) < SETTLED * rows).all():
+                break
+        return replace(parts, value=totals["value"])
+
+    def _sums(self, parts: _Parts) -> dict[str, Array]:
+        totals = self.federation.sum(
+            MultipliedSums(
+                loss_name="squared",
+                preparation=self.preparation,
+                theta=parts.theta,
+                factor=parts.factor,
+                noise=parts.noise,
+                share=parts.share,
+                thin=self.thin,
+            )
+        )
+        return {name: self.thin * array for name, array in totals.items()}
+
+
+def _improved(moments: Moments, totals: Totals, factor: Array) -> tuple[Array, Array, Array]:
     """Return the models, factors and error variances that explain rows best, given which of them were multiplied."""
     rows = max(moments.rows, 1.0)
     shrunk = moments.gram + 1e-6 * rows * np.eye(len(moments.gram))
     kept, multiplied = (
-        np.asarray(np.linalg.solve(shrunk, thin * totals[f"{part}_cross"].T).T) for part in ("kept", "multiplied")
+        np.asarray(np.linalg.solve(shrunk, totals[f"{part}_cross"].T).T) for part in ("kept", "multiplied")
     )
-    square = np.maximum(thin * totals["multiplied_square"], 1e-300)
-    count = np.maximum(rows - thin * totals["kept"], 0.0)
+    square = np.maximum(totals["multiplied_square"], 1e-300)
+    count = np.maximum(rows - totals["kept"], 0.0)
     for _ in range(INNER):
         inverse = 1.0 / factor
         theta = kept + inverse[:, None] * multiplied
-        cross = thin * (totals["kept_cross"] + inverse[:, None] * totals["multiplied_cross"])
-        left = thin * totals["kept_square"] + inverse**2 * square - 2.0 * (theta * cross).sum(axis=1)
+        cross = totals["kept_cross"] + inverse[:, None] * totals["multiplied_cross"]
+        left = totals["kept_square"] + inverse**2 * square - 2.0 * (theta * cross).sum(axis=1)
         left += np.einsum("bi,ij,bj->b", theta, moments.gram, theta)
         noise = np.maximum(left, LEAST_NOISE * max(moments.target_sq, 1e-12) / np.maximum(1.0, factor**2)) / rows
         # the inverse u of the factor has u²·Σqy² − u·Σqy(x·θ) = noise·Σq
-        along = thin * (theta * totals["multiplied_cross"]).sum(axis=1)
+        along = (theta * totals["multiplied_cross"]).sum(axis=1)
         root = along + np.sqrt(along**2 + 4.0 * square * noise * count)
         own = np.clip(2.0 * square / np.maximum(root, 1e-300), LEAST_FACTOR, MOST_FACTOR)
         factor = np.where(factor < 0.0, -1.0, own)
@@ -202,25 +257,3 @@ def _axes(moments: Moments) -> Array:
     size = np.sqrt(0.5 * moments.target_sq / values[widest])
     axes: Array = vectors[:, widest].T * size[:, None]
     return axes
-
-
-def _ask(
-    federation: Federation,
-    preparation: Preparation,
-    theta: Array,
-    factor: Array,
-    noise: Array,
-    share: Array,
-    thin: int,
-) -> Totals:
-    return federation.sum(
-        MultipliedSums(
-            loss_name="squared",
-            preparation=preparation,
-            theta=theta,
-            factor=factor,
-            noise=noise,
-            share=share,
-            thin=thin,
-        )
-    )

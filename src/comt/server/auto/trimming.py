@@ -17,7 +17,10 @@ BISQUARE, MEDIAN = 4.685, 0.6745
 
 
 def trimmed_fits(federation: Federation, preparation: Preparation, starts: Array, kept: Array, thin: int) -> Array:
-    """Return one fit per start (B, p), of the share ``kept`` of rows with the smallest errors; two exchanges a step."""
+    """Return one fit per start (B, p), of the share ``kept`` of rows with the smallest errors; two exchanges a step.
+
+    Every ``thin``-th row is looked at, all of them by the last step.
+    """
     theta = starts
     for step in range(STEPS):
         smooth = step == STEPS - 1
@@ -28,7 +31,7 @@ def trimmed_fits(federation: Federation, preparation: Preparation, starts: Array
         limit = quantiles(counts, 0.5 * kept if smooth else kept)
         if smooth:
             limit = limit * BISQUARE / MEDIAN
-        theta = _refit(federation, preparation, theta, limit, np.full(len(theta), smooth), thin)
+        theta = _refit(federation, preparation, theta, limit, np.full(len(theta), smooth), 1 if smooth else thin)
     return theta
 
 
