@@ -72,11 +72,11 @@ def buggy_sums(
     else:
         sums["weight_alpha_sq"] = float((weight * alpha) @ alpha)
         sums["weight_alpha_x"] = (weight * signed) @ features
-        sums["weight_xx"] = _weighted_gram(features, weight, curvature)
+        sums["weight_xx"] = weighted_gram(features, weight, curvature)
     return sums
 
 
-def _weighted_gram(features: Array, weight: Array, curvature: Curvature) -> Array:
+def weighted_gram(features: Array, weight: Array, curvature: Curvature = "full") -> Array:
     """Σ w x xᵀ, or its diagonal."""
     if curvature == "diagonal":
         return weight @ (features * features)
@@ -112,9 +112,7 @@ def trusted_sums(
     }
     if curvature != "none":
         bend = loss.trusted_factor * loss.bend(scores, targets)
-        sums["trusted_bend"] = (
-            bend @ (features * features) if curvature == "diagonal" else (features * bend[:, None]).T @ features
-        )
+        sums["trusted_bend"] = weighted_gram(features, bend, curvature)
     return sums
 
 

@@ -26,13 +26,14 @@ from comt.queries import (
     RobustMoments,
     TrustedSums,
 )
-
-#: of many models at once; numbers of so many rows stay in the processor's cache
-ROWS_AT_A_TIME = 4_096
+from comt.rows import weighted_gram
 
 if TYPE_CHECKING:
     from comt.agent.agent import Agent
     from comt.agent.data import Block, PreparedRows
+
+#: rows that many models are asked about at once: numbers of so many rows stay in the processor's cache
+ROWS_AT_A_TIME = 4_096
 
 
 def _joint(features: Array, targets: Array) -> Array:
@@ -216,7 +217,7 @@ def _noisy_label_sums(query: NoisyLabelSums, agent: Agent) -> Answer:
         arrays["value"][asked] += sizes * value.sum(axis=1)
         arrays["slope"][asked] += sizes[:, None] * ((positive - right) @ features)
         for index, size, bend in zip(asked.tolist(), sizes.tolist(), positive * (1.0 - positive), strict=True):
-            arrays["bend"][index] += size * (features * bend[:, None]).T @ features
+            arrays["bend"][index] += size * weighted_gram(features, bend)
         arrays["rows"][asked] += sizes * len(targets)
     return Answer(arrays, dict.fromkeys(arrays, prepared.n_rows))
 
@@ -255,6 +256,6 @@ def _trusted_sums(query: TrustedSums, agent: Agent) -> Answer:
     arrays["value"] += loss.value(scores, targets).sum(axis=1)
     arrays["slope"] += loss.slope(scores, targets) @ features
     for index, bend in enumerate(loss.bend(scores, targets)):
-        arrays["bend"][index] += (features * bend[:, None]).T @ features
+        arrays["bend"][index] += weighted_gram(features, bend)
     arrays["rows"] += len(targets)
     return Answer(arrays, dict.fromkeys(arrays, len(targets)))
