@@ -61,3 +61,20 @@ def test_the_opposite_model_may_be_chosen_where_trusted_rows_ask_for_it():
     scores = pd.DataFrame({"TI-only": 0.5, "Buggy-only": 0.2}, index=range(4))
     assert unknown_model.limit(CELL, scores, may_lose=1.0) == pytest.approx(0.8)
     assert 0.2 <= unknown_model.limit(CELL, scores, may_lose=0.005) < 0.8
+
+
+def test_unverified_labels_are_believed_only_as_often_as_a_world_without_use_for_them_allows():
+    scores = pd.DataFrame({"TI-only": [0.5, 0.4, 0.6], "Buggy-only": [0.7, 0.6, 0.8]}, index=[0, 1, 2])
+    assert unknown_model.limit_of_belief(CELL, scores, may_lose=0.5) == pytest.approx(0.7)
+    never, seldom, often = (unknown_model.limit_of_belief(CELL, scores, lost) for lost in (0.0, 0.02, 0.1))
+    assert 0.5 <= never <= seldom <= often <= 0.7
+
+
+def test_labels_that_have_nothing_to_do_with_unverified_ones_speak_for_a_model_of_their_own():
+    world = unknown_model._World(CELL, 0)
+    unrelated, alone = world.unrelated(2.0)
+    right = world.compared(2.0)
+    assert unrelated.mean() > right.there[0].mean() + 1.0
+    assert 0.55 < alone < 0.75  # five rows of ten columns
+    world._labels = np.where(world._trusted_odds > 0, 1.0, -1.0)
+    assert world.for_another_model(2.0) < np.median(unrelated)

@@ -5,6 +5,9 @@ follow. Nobody does: right labels may follow any linear model, and a test can on
 Neyman and Pearson the best one then compares the evidence of the trusted labels, averaged over all models θ ~ N(0, size²),
 with their likelihood under the model of the unverified rows. Or unverified labels are right but for their sign: then the
 likelihood under the opposite model is compared with it, and the opposite model may be chosen.
+
+The same test bounds whoever believes unverified labels (:func:`limit_of_belief`): the same labels may follow a rule that has
+nothing to do with the matter, while right ones follow some other linear model.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 #: per data set: sets of trusted rows drawn in the other world, those of them that a model is fitted to, rows it is scored on
 DRAWS, FITTED, SCORED = 300, 10, 2_000
 NEWTON_STEPS = 30
+#: standard deviation of the log-odds of right labels where unverified ones have nothing to do with them: an AUC of about .87,
+#: as in ``robustness``
+CLEAR = 2.0
 
 
 def fitted(agents: Sequence[AgentRows]) -> LogisticRegression:
@@ -84,6 +90,21 @@ def limit(cell: Line, scores: pd.DataFrame, may_lose: float) -> float:
     return best
 
 
+def limit_of_belief(cell: Line, scores: pd.DataFrame, may_lose: float) -> float:
+    """Return the best mean score of a choice between TI-only and Buggy-only (``scores``, a line per seed).
+
+    In the other world unverified labels have nothing to do with right ones, and the choice may lose ``may_lose`` to TI-only
+    there. Trusted rows speak for the right labels' own model as loudly as their evidence does.
+    """
+    worlds = [_World(cell, int(seed)) for seed in scores.index]
+    here = np.array([world.for_another_model(CLEAR) for world in worlds])
+    there, alone = (np.array(each) for each in zip(*(world.unrelated(CLEAR) for world in worlds), strict=True))
+    # an unrelated model has an AUC of a half on the average
+    believed = min(1.0, may_lose / max(float(alone.mean()) - 0.5, 1e-9))
+    doubted = here > np.quantile(there, believed)
+    return float(np.where(doubted, scores["TI-only"], scores["Buggy-only"]).mean())
+
+
 @dataclass(frozen=True)
 class _Compared:
     """Log of evidence over likelihood, for any model and for the opposite one."""
@@ -99,7 +120,7 @@ class _World:
 
     def __init__(self, cell: Line, seed: int) -> None:
         data = robustness.prepared(robustness.draw({**cell, "seed": seed}))
-        rng = np.random.default_rng(seed)
+        self._rng = rng = np.random.default_rng(seed)
         tested = rng.choice(len(data.test_features), min(SCORED, len(data.test_features)), replace=False)
         rows = data.test_features[tested]
         *_, trusted, self._labels = pooled(data.agents)
@@ -115,19 +136,42 @@ class _World:
 
     def compared(self, size: float) -> _Compared:
         """Compare what may be right with "unverified labels are right", here and in draws of the other world."""
-        (here,), _ = log_evidence(self._covariance(self._trusted[None], size), self._labels[None])
         rows, labels, odds = self._rows[self._drawn], self._there[self._drawn], self._odds[self._drawn]
         evidence, dual = log_evidence(self._covariance(rows, size), labels)
         models = np.einsum("bi,bid->bd", dual[:FITTED], rows[:FITTED])
         alone = np.mean([roc_auc_score(self._there, self._rows @ model) for model in models])
         steeper = -size / max(float(self._odds.std()), 1e-12)
+        opposite = log_likelihood(self._labels, steeper * self._trusted_odds).sum() - self._as_unverified()
         return _Compared(
-            np.array([here, log_likelihood(self._labels, steeper * self._trusted_odds).sum()])
-            - log_likelihood(self._labels, self._trusted_odds).sum(),
+            np.array([self.for_another_model(size), opposite]),
             np.stack([evidence, log_likelihood(labels, steeper * odds).sum(axis=1)])
             - log_likelihood(labels, odds).sum(axis=1),
             float(alone),
         )
+
+    def for_another_model(self, size: float) -> float:
+        """Return how loudly the trusted labels speak for a model of their own, against that of the unverified ones."""
+        (evidence,), _ = log_evidence(self._covariance(self._trusted[None], size), self._labels[None])
+        return float(evidence) - self._as_unverified()
+
+    def _as_unverified(self) -> float:
+        return float(log_likelihood(self._labels, self._trusted_odds).sum())
+
+    def unrelated(self, size: float) -> tuple[Array, float]:
+        """Return the same in draws of a world where right labels follow any model, and how trusted rows alone do there."""
+        rows, odds = self._rows[self._drawn], self._odds[self._drawn]
+        models = self._rng.normal(size=(DRAWS, rows.shape[2])) * size / np.sqrt(self._usual)
+        intercepts = self._rng.normal(size=(DRAWS, 1)) * INTERCEPT_SD
+        positive = expit(np.einsum("bid,bd->bi", rows, models) + intercepts)
+        labels = np.where(self._rng.random(positive.shape) < positive, 1.0, -1.0)
+        evidence, dual = log_evidence(self._covariance(rows, size), labels)
+        taught = np.einsum("bi,bid->bd", dual[:FITTED], rows[:FITTED])
+        alone = []
+        for model, intercept, wanted in zip(taught, intercepts, models, strict=False):
+            right = self._rng.random(len(self._rows)) < expit(self._rows @ wanted + intercept)
+            if 0 < np.count_nonzero(right) < len(right):
+                alone.append(roc_auc_score(right, self._rows @ model))
+        return evidence - log_likelihood(labels, odds).sum(axis=1), float(np.mean(alone))
 
     def _covariance(self, rows: Array, size: float) -> Array:
         covariance: Array = size**2 / self._usual * np.einsum("bid,bjd->bij", rows, rows) + INTERCEPT_SD**2
