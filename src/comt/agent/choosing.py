@@ -24,6 +24,7 @@ from comt.queries import (
     NoisyLabelSums,
     RankCounts,
     RobustMoments,
+    TrustedLeftOut,
     TrustedSums,
 )
 from comt.rows import weighted_gram
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 #: rows that many models are asked about at once: numbers of so many rows stay in the processor's cache
 ROWS_AT_A_TIME = 4_096
+#: least share of a row's uncertainty that is said to come from the others: none is left out so sharply that it stands out
+LEAST_FROM_OTHERS = 0.05
 
 
 def _joint(features: Array, targets: Array) -> Array:
@@ -259,3 +262,16 @@ def _trusted_sums(query: TrustedSums, agent: Agent) -> Answer:
         arrays["bend"][index] += weighted_gram(features, bend)
     arrays["rows"] += len(targets)
     return Answer(arrays, dict.fromkeys(arrays, len(targets)))
+
+
+@compute.register(TrustedLeftOut)
+def _trusted_left_out(query: TrustedLeftOut, agent: Agent) -> Answer:
+    features, targets = agent.prepared(query.preparation).trusted
+    loss = query.problem().loss
+    scores = query.theta @ features.T
+    # the variance of every score, with the row and without
+    with_row = np.array([((features @ each) * features).sum(axis=1) for each in query.covariance]).reshape(scores.shape)
+    from_others = 1.0 - loss.bend(scores, targets) * np.maximum(with_row, 0.0)
+    without = np.maximum(with_row, 0.0) / np.maximum(from_others, LEAST_FROM_OTHERS)
+    left_out = scores + loss.slope(scores, targets) * without
+    return Answer({"value": loss.value(left_out, targets).sum(axis=1)}, {"value": len(targets)})

@@ -40,6 +40,7 @@ from comt.queries import (
     ScoresByLabel,
     Spread,
     SubsetSum,
+    TrustedLeftOut,
     TrustedScore,
     TrustedSums,
 )
@@ -193,7 +194,8 @@ def _trusted_score(query: TrustedScore, agent: Agent) -> list[Cover]:
 
 
 @covers.register(TrustedSums)
-def _trusted_sums(query: TrustedSums, agent: Agent) -> list[Cover]:
+@covers.register(TrustedLeftOut)
+def _trusted_sums(query: TrustedSums | TrustedLeftOut, agent: Agent) -> list[Cover]:
     return [Cover("trusted", theta.tobytes(), None, trusted=True) for theta in query.theta]
 
 

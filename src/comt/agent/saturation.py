@@ -24,6 +24,7 @@ from comt.queries import (
     ModelQuery,
     NoisyLabelSums,
     Query,
+    TrustedLeftOut,
     TrustedScore,
     TrustedSums,
 )
@@ -81,5 +82,5 @@ def _models(query: ModelQuery) -> Iterator[tuple[Array, bool]]:
         yield query.theta, True
     elif isinstance(query, NoisyLabelSums):
         yield query.theta, False
-    elif isinstance(query, (TrustedSums, TrustedScore)):
+    elif isinstance(query, (TrustedSums, TrustedScore, TrustedLeftOut)):
         yield query.theta, True

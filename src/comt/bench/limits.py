@@ -83,6 +83,14 @@ LOST_WITH_FEW_SEEDS = (
     ("16 columns", "41 % flips", 6),
     ("occupation", "41 % flips", 6),
     ("twos and threes", "flips by three columns", 6),
+    ("journeys", "flips by three columns", 96),
+    ("journeys", "several errors", 96),
+    ("journeys", "clean", 24),
+    ("one of three classes", "clean", 6),
+    ("fours and nines", "64 % flips", 6),
+    ("fours and nines", "flips by two columns", 24),
+    ("ones and sevens", "flips by two columns", 24),
+    ("uncertain classes", "45 % of one class flipped", 6),
 )
 #: and they get so many times as many seeds as the others
 MORE_SEEDS = 4

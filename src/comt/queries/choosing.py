@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from comt.errors import ProtocolError
 from comt.problem import Array
 from comt.queries.base import ModelQuery, check_batch, slot_of
 
@@ -238,3 +239,27 @@ class TrustedSums(ModelQuery):
         """Per model."""
         batch, width = self.theta.shape
         return {"value": (batch,), "slope": (batch, width), "bend": (batch, width, width), "rows": (batch,)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustedLeftOut(ModelQuery):
+    """Σ loss of the trusted rows, each under the model without it: B models and their covariances, the row itself included.
+
+    No model is fitted again: leaving a row out moves its score by what one step of Newton's method moves it.
+    """
+
+    purpose: ClassVar[str] = "losses of trusted rows left out"
+    theta: Array  # (B, p)
+    covariance: Array  # (B, p, p)
+
+    def __post_init__(self) -> None:
+        check_batch(self.theta, "theta")
+        batch, width = self.theta.shape
+        if self.covariance.shape != (batch, width, width) or not np.isfinite(self.covariance).all():
+            raise ProtocolError(
+                f"covariance has shape {self.covariance.shape} where finite {(batch, width, width)} is due."
+            )
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Per model."""
+        return {"value": (len(self.theta),)}

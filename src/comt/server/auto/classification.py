@@ -26,7 +26,7 @@ from comt.server.auto.correction import ENOUGH, NARROWEST, right_but_for_chance
 from comt.server.auto.flips import Leaning, flipped, starts
 from comt.server.auto.label_hypotheses import LabelModel, but_for_one_column, trusted_rows_follow
 from comt.server.auto.labels import BuggyLabels, LabelFit, Together, reliability, score_size
-from comt.server.auto.laplace import Hypothesis, weigh
+from comt.server.auto.laplace import Hypothesis, share_left_out, weigh
 from comt.server.auto.moments import Moments, total
 from comt.server.auto.signs import Signs, compare_agents
 from comt.server.auto.vague_labels import Reading, as_they_are, behind_flips, clearness, flip_rate, read
@@ -221,7 +221,8 @@ def _weighed(
         )
     ]
     by_themselves = as_they_are(models[0].theta, models[0].covariance, reading.right, intercept)
-    thetas, log_weights = weigh(federation, preparation, [*hypotheses, *by_themselves], features)
+    left_out = share_left_out(trusted.rows, d)
+    thetas, log_weights = weigh(federation, preparation, [*hypotheses, *by_themselves], features, left_out)
     none = max(NO_USE, UNRELIABLE * (1.0 - max(model.reliability for model in models))) * reading.other_mistakes
     nothing = Hypothesis("trusted rows alone", np.zeros(width), intercept, float(np.log(none)))
     shapes = _shapes(preparation, spread, trusted)
@@ -242,7 +243,7 @@ def _weighed(
         for free in shapes
         for pull in PULLS
     ]
-    more_thetas, more_weights = weigh(federation, preparation, corrected, features)
+    more_thetas, more_weights = weigh(federation, preparation, corrected, features, left_out)
     return (
         [*hypotheses, *by_themselves, *corrected],
         np.vstack([thetas, more_thetas]),
