@@ -53,7 +53,7 @@ class CoMTClassifier(ClassifierMixin, CoMTLinear):  # type: ignore[misc]
         n_classes = len(self.classes_)
         if n_classes == 1:
             raise InputError(
-                f"y holds one class only ({self.classes_[0]!r}); a classifier needs two classes over all agents."
+                f"y holds one class only ({self.classes_[0]}); a classifier needs two classes over all agents."
             )
         if n_classes > 2:
             raise InputError(

@@ -36,4 +36,4 @@ class SpdMatrix:
     def condition(self) -> float:
         """Return the ratio of the largest to the smallest eigenvalue."""
         values = np.linalg.eigvalsh(self._symmetric)
-        return float(values[-1] / max(values[0], np.finfo(np.float64).tiny))
+        return float(values[-1] / max(values[0], np.finfo(np.float64).tiny * max(values[-1], 1.0)))

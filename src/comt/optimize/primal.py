@@ -178,7 +178,7 @@ class SquaredMoments:
             alpha_sq=energy / omega**2,
             weight_xx=self.gram / omega,
             weight_alpha_x=residual_x / omega**2,
-            weight_alpha_sq=energy / omega**3,
+            weight_alpha_sq=energy / omega**2 / omega,  # omega³ may be too large for a number
             trusted_value=self.seen.trusted_value + float(self.seen.trusted_slope @ moved + 0.5 * moved @ bent),
             trusted_slope=self.seen.trusted_slope + bent,
         )

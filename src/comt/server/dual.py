@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from comt.errors import ConvergenceError
 from comt.federation.base import Federation
@@ -14,7 +13,7 @@ from comt.optimize import frozen, saddle
 from comt.optimize.points import Asking, Points, Solution, drive
 from comt.preparation import Preparation
 from comt.problem import Array, Sums, TeachingProblem
-from comt.queries import Curvature, DualSums, Keep
+from comt.queries import MAX_BATCH, Curvature, DualSums, Keep
 
 Watch = Callable[[dict[str, float]], None]
 
@@ -86,14 +85,9 @@ def attempt(
             )
             return [solved.get(index, given_up) for index in range(len(tasks))]
         exchanges += 1
-        order = sorted(asked)
-        owner = np.concatenate([np.full(len(asked[i].r), i) for i in order])
-        answers = _exchange(federation, preparation, tasks, asked, order, owner, n_folds, thin)
-        if thin > 1:
-            answers = [scaled(sums, thin) for sums in answers]
+        answers = _exchange(federation, preparation, tasks, asked, n_folds, thin)
         following: dict[int, Points] = {}
-        for index in order:
-            own = [answers[position] for position in np.flatnonzero(owner == index)]
+        for index, own in answers.items():
             try:
                 following[index] = running[index].send(own)
             except StopIteration as done:
@@ -120,9 +114,7 @@ def start_on_a_part(
     asking = saddle.solve(problem, zero, zero, tol=1e-2, settle=1e-1, max_rounds=12)
 
     def answer(points: Points) -> list[Sums]:
-        owner = np.zeros(len(points.r), dtype=np.int64)
-        part = _exchange(federation, preparation, [task], {0: points}, [0], owner, 0, thin)
-        return [scaled(sums, thin) for sums in part]
+        return _exchange(federation, preparation, [task], {0: points}, 0, thin)[0]
 
     try:
         rough = drive(asking, answer)
@@ -162,31 +154,55 @@ def _exchange(
     preparation: Preparation,
     tasks: Sequence[Task],
     asked: dict[int, Points],
-    order: list[int],
-    owner: NDArray[np.int64],
     n_folds: int,
-    thin: int = 1,
-) -> list[Sums]:
-    problems = [tasks[i].problem for i in owner]
+    thin: int,
+) -> dict[int, list[Sums]]:
+    """Answer the questions of all tasks: one exchange, or more where they name too many models for one."""
+    answers: dict[int, list[Sums]] = {}
+    for group in _groups(asked):
+        query = _question(preparation, [(tasks[i], asked[i]) for i in group], n_folds, thin)
+        found = iter(query.unpack(federation.sum(query)))
+        for i in group:
+            own = [next(found) for _ in asked[i].r]
+            answers[i] = own if thin == 1 else [scaled(sums, thin) for sums in own]
+    return answers
+
+
+def _groups(asked: dict[int, Points]) -> Iterator[list[int]]:
+    """Put tasks together as long as one question may name all their models."""
+    group: list[int] = []
+    models = 0
+    for i in sorted(asked):
+        if group and models + len(asked[i].r) > MAX_BATCH:
+            yield group
+            group, models = [], 0
+        group.append(i)
+        models += len(asked[i].r)
+    yield group
+
+
+def _question(preparation: Preparation, asking: Sequence[tuple[Task, Points]], n_folds: int, thin: int) -> DualSums:
+    """Ask for the sums at all points of some tasks."""
+    by_model = [(task, points) for task, points in asking for _ in points.r]
+    owners = [task for task, _ in by_model]
     lambda_alpha = [
-        asked[i].lambda_alpha if asked[i].lambda_alpha is not None else tasks[i].problem.lambda_alpha for i in owner
+        task.problem.lambda_alpha if points.lambda_alpha is None else points.lambda_alpha for task, points in by_model
     ]
-    curvature: Curvature = "full" if any(asked[i].curvature == "full" for i in order) else "none"
+    curvature: Curvature = "full" if any(points.curvature == "full" for _, points in asking) else "none"
     keep = None
-    if any(tasks[i].keep_model is not None for i in order):
-        models = [m if (m := tasks[i].keep_model) is not None else np.zeros(preparation.width) for i in owner]
-        keep = Keep("loss", np.stack(models), np.array([tasks[i].keep_threshold for i in owner]))
-    query = DualSums(
-        loss_name=problems[0].loss_name,
+    if any(task.keep_model is not None for task in owners):
+        models = [np.zeros(preparation.width) if task.keep_model is None else task.keep_model for task in owners]
+        keep = Keep("loss", np.stack(models), np.array([task.keep_threshold for task in owners]))
+    return DualSums(
+        loss_name=owners[0].problem.loss_name,
         preparation=preparation,
-        r=np.concatenate([asked[i].r for i in order]),
-        theta=np.concatenate([asked[i].theta for i in order]),
+        r=np.concatenate([points.r for _, points in asking]),
+        theta=np.concatenate([points.theta for _, points in asking]),
         lambda_alpha=np.array(lambda_alpha, dtype=np.float64),
-        lambda_z=np.array([p.lambda_z for p in problems]),
+        lambda_z=np.array([task.problem.lambda_z for task in owners]),
         curvature=curvature,
         keep=keep,
-        held_out=np.array([tasks[i].held_out for i in owner]) if n_folds else None,
+        held_out=np.array([task.held_out for task in owners]) if n_folds else None,
         n_folds=n_folds,
         thin=thin,
     )
-    return query.unpack(federation.sum(query))

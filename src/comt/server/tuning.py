@@ -31,6 +31,8 @@ ALONE_BELOW = 10
 MANY_FOLDS = 1009
 #: exchanges of the search for one solve; a candidate that needs more is ill posed, and dropped
 SEARCH_ROUNDS = 10
+#: the same for the plain fit of the buggy rows, which cannot be dropped
+PLAIN_ROUNDS = 50
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def tune(
     max_rounds: int = SEARCH_ROUNDS,
 ) -> Tuned:
     """Choose every parameter that is not given; ``weights`` of agents apply to direct teaching."""
-    sizes, start, folds, thin = _survey(federation, preparation, wanted, max_rounds)
+    sizes, start, folds, thin = _survey(federation, preparation, wanted)
     if len(folds.occupied) < 2:
         return _without_trusted(wanted, sizes)
     search = Search(federation, preparation, wanted.teaching, folds, start, max_rounds, weights)
@@ -93,9 +95,7 @@ def _finalists(table: Sequence[Scored], chosen: Scored, best: Scored) -> list[Ca
     return list(dict.fromkeys(candidate for candidate in wanted if candidate.kind != "trusted only"))
 
 
-def _survey(
-    federation: Federation, preparation: Preparation, wanted: Wanted, max_rounds: int
-) -> tuple[Sizes, Array, Folds, int]:
+def _survey(federation: Federation, preparation: Preparation, wanted: Wanted) -> tuple[Sizes, Array, Folds, int]:
     """Count rows, deal out folds, and fit the buggy rows plainly to know the size of residuals and of r."""
     zero = np.zeros(preparation.width)
     seen = sums_at(federation, preparation, fallback(wanted, 1.0).problem, zero, zero, "none")
@@ -112,7 +112,7 @@ def _survey(
         [task],
         tol=SEARCH_TOL,
         settle=SEARCH_SETTLE,
-        max_rounds=max_rounds,
+        max_rounds=PLAIN_ROUNDS,
         thin=thin,
         strict=True,
     )

@@ -95,7 +95,7 @@ def find_mixtures(
         replace(found, theta=found.theta + origin)
         for found in _fit(federation, preparation, from_zero, left, [start - origin for start in starts], thin)
     )
-    noise = max(left, LEAST_NOISE * from_zero.target_sq) / rows
+    noise = max(left, LEAST_NOISE * from_zero.target_sq, 1e-12) / rows
     found = Mixtures(
         negated,
         multiplied,

@@ -39,7 +39,7 @@ class Moments:
     @property
     def target_sq(self) -> float:
         """Σ y²."""
-        return float(self.joint[-1, -1])
+        return max(float(self.joint[-1, -1]), 0.0)
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.joint + other.joint, self.rows + other.rows)

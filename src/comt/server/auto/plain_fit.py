@@ -53,11 +53,11 @@ def plain_log_odds(
     log_odds = np.log(PLAIN_ODDS) + 2.0 * np.log(max(speaks, 1e-12)) + np.log(bayes_bound(compared.p))
     # a plain fit twice as bad as a constant is refuted; so is one that explains nothing where others explain the rows
     log_odds += 0.5 * trusted.rows * min(0.0, np.log(2.0 * trusted.squared_error(constant) / error + 1e-300))
-    others = 2.0 * (averaged_error + evidence.error_size) / error
+    others = 2.0 * (averaged_error + evidence.error_size) / error + 1e-300
     log_odds += 0.5 * trusted.rows * (1.0 - speaks) * min(0.0, np.log(others))
     # errors on trusted rows speak against the plain fit, unless what the other model leaves unexplained may be rare rows
     usual = PRIOR_ROWS * min(evidence.error_size, evidence.usual_error)
-    better = CLEARLY * (averaged_error + usual) / (error + usual)
+    better = CLEARLY * (averaged_error + usual) / (error + usual) + 1e-300
     met = (1.0 - np.exp(-RARE_ROWS * trusted.rows / max(believed.rows, 1.0))) ** 2
     as_much = max(_explains_as_much(evidence, averaged), of_two_signs)
     log_odds += 0.5 * trusted.rows * max(as_much**RARE, met) * min(0.0, np.log(better))
