@@ -156,8 +156,7 @@ def test_reports_are_written_for_files_and_private_to_their_owner(tmp_path):
         table.to_csv(tmp_path / f"{name}.csv", index=False)
         agents.append(Agent(name, FileRows(tmp_path / f"{name}.csv", target="y", trusted="ok")))
     model = CoMTClassifier(select=0.8, select_by="loss").fit_agents(agents)
-    out = tmp_path / "out"
-    out.mkdir()
+    out = tmp_path / "made" / "out"
     write_reports(model, out, Told(run="one", target="y"))
     for name in ("north", "south"):
         page = out / name / "report.html"
@@ -169,6 +168,24 @@ def test_reports_are_written_for_files_and_private_to_their_owner(tmp_path):
         assert all(given["a"][line["row"]] == line["cells"][0] for line in data["lines"])
         assert any(not line["used"] for line in data["lines"])
     assert "Did teaching help?" in (out / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused_before_work_starts(regression, tmp_path):
+    taken = tmp_path / "out"
+    taken.write_text("mine")
+    with pytest.raises(InputError, match="is a file; give a folder"):
+        write_reports(regression[-1], taken, say=pytest.fail)
+    assert taken.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["north/east", "..", "a\\b"])
+def test_an_agent_whose_name_is_no_folder_is_refused_before_anything_is_written(name, tmp_path):
+    features = np.random.default_rng(0).normal(size=(40, 2))
+    agents = np.array([name, "south"])[np.arange(40) % 2]
+    model = CoMTRegressor().fit(features, features.sum(axis=1), agents=agents, trusted=np.arange(40) < 10)
+    with pytest.raises(InputError, match="is no name for a folder"):
+        write_reports(model, tmp_path / "in" / "out")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_model_without_its_rows_is_refused(regression, tmp_path):

@@ -80,7 +80,7 @@ def write_reports(
     model:
         A :class:`~comt.estimators.CoMTRegressor` or :class:`~comt.estimators.CoMTClassifier` that was fitted in this process.
     folder:
-        An existing folder; the agents' folders in it are made if they are missing, readable by their owner only.
+        Made if it is missing, and so are the agents' folders in it, readable by their owner only.
     told:
         Names, and where to find the rows as their owners know them.
     held:
@@ -93,7 +93,15 @@ def write_reports(
     say:
         Is told what is being done.
     """
-    agents, told = _agents(model), told or Told()
+    agents, told, folder = _agents(model), told or Told(), Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"folder {folder} is a file; give a folder, or a new name.")
+    for agent in agents:
+        if agent.name in ("", ".", "..", REPORT) or set(agent.name) & set("/\\\0"):
+            raise InputError(
+                f"agent {agent.name!r} is no name for a folder of its report; call it otherwise in agents."
+            )
+    folder.mkdir(parents=True, exist_ok=True)
     if held is None and validate:
         say("training again without some of the trusted rows")
         held = held_out(model, agents)
@@ -104,12 +112,12 @@ def write_reports(
         issues = model.issues(changes=shows_changes(agents))
     for agent in agents:
         say(f"writing the report of {agent.name}")
-        private = Path(folder) / agent.name
+        private = folder / agent.name
         private.mkdir(mode=0o700, exist_ok=True)
         write_agent_report(private / REPORT, agent_report(model, agent, issues, told, held))
     say("comparing with simpler models")
     compared = None if held is None else compare(model, agents, held)
-    write_aggregate_report(Path(folder) / REPORT, aggregate_report(model, issues, told, compared))
+    write_aggregate_report(folder / REPORT, aggregate_report(model, issues, told, compared))
 
 
 def shows_changes(agents: Sequence[Agent]) -> bool:
