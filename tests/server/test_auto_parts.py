@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.special import logsumexp
 from scipy.stats import multivariate_t
 from sklearn.linear_model import LogisticRegression, RidgeCV
 
@@ -18,7 +19,16 @@ from comt.preparation import CAP, Preparation, compress
 from comt.queries import RankCounts, RobustMoments, rank_edges
 from comt.server.auto.agents import ask_moments
 from comt.server.auto.centres import Centre, noise_centres
-from comt.server.auto.correction import BY_CHANCE, NARROWEST, PULLS, PULLS_OF_PREDICTIONS, correct, evidence_share
+from comt.server.auto.correction import (
+    BY_CHANCE,
+    NARROWEST,
+    PRECISE,
+    PULLS,
+    PULLS_OF_PREDICTIONS,
+    SMALLER,
+    correct,
+    evidence_share,
+)
 from comt.server.auto.flips import flipped
 from comt.server.auto.labels import NARROWEST as NARROWEST_OF_LABELS
 from comt.server.auto.labels import PENALTIES, BuggyLabels, Together
@@ -110,13 +120,26 @@ def test_corrections_are_ridge_fits_around_the_centre_and_their_evidence_is_stud
         at = centre + np.linalg.solve(X[used].T @ X[used] + PULLS[4] * np.eye(3), X[used].T @ (y - X @ centre)[used])
         held_out += ((y - X @ at)[left] ** 2).sum()
     assert found.held_out[0, 4] == pytest.approx(held_out)
-    # δ ~ N(0, σ²/firmness), σ² ~ inverse gamma with 2 degrees of freedom around .7: the targets are Student-t
-    by_validation = -6.0 * np.log((0.7 + found.held_out[0]) / 14.0)
+    # δ ~ N(0, σ²/firmness), σ² ~ inverse gamma with 2 degrees of freedom around .7 or far less: targets are a mixture of
+    # Student-t ones
+    sizes = 0.7 * np.array(SMALLER)
+    by_validation = logsumexp(
+        np.log(PRECISE)[:, None]
+        + 0.5 * np.log(sizes)[:, None]
+        - 6.0 * np.log(sizes[:, None] + found.held_out[0][None]),
+        axis=0,
+    )
     tried = len(firmness) - 1
     prior = np.log(np.append(np.full(tried, (1.0 - BY_CHANCE) / tried), BY_CHANCE))
     evidence = (found.log_weight[0] - prior - 0.2 * by_validation) / 0.8
     exact = [
-        multivariate_t.logpdf(y, X @ centre, 0.7 * (np.eye(12) + X @ np.linalg.solve(firm, X.T)), df=2.0)
+        logsumexp(
+            [
+                multivariate_t.logpdf(y, X @ centre, size * (np.eye(12) + X @ np.linalg.solve(firm, X.T)), df=2.0)
+                for size in sizes
+            ],
+            b=PRECISE,
+        )
         for firm in firmness
     ]
     np.testing.assert_allclose(np.diff(evidence), np.diff(exact), atol=1e-7)

@@ -107,7 +107,8 @@ def weigh_agents(
     )
     p_values = np.array([combine(p) for p in mean_rank_p(ranks["buggy"], ranks["trusted"])[:, :JUDGED_BY]])
     speaking = np.array([moments.rows > 0 for moments in per_agent])
-    p_values[~speaking] = 1.0
+    # a fit of fewer rows than columns meets them all: how it does on others says nothing about them
+    p_values[[moments.rows < preparation.width for moments in per_agent]] = 1.0
     odds = np.array([bayes_bound(p) for p in p_values])
     best = float(odds[speaking].max(initial=0.0))
     weights = np.where(speaking, (odds + FLOOR) / (best + FLOOR), 1.0)

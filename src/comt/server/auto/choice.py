@@ -64,6 +64,8 @@ class Choice:
     #: largest relative gradient among the fits that were averaged
     certificate: float = 0.0
     notes: tuple[str, ...] = field(default_factory=tuple)
+    #: what a person should know before they rely on it
+    caution: str = ""
     #: what there is to say where the choice was made another way (cross-validation of one objective)
     said: str = ""
 
@@ -87,7 +89,7 @@ class Choice:
             said += " Long tails count as they are: rows far out follow the straight line, too."
         if self.undecided:
             said += f" With fewer than {UNDECIDED_BELOW} trusted rows the choice is not certain: verify more rows."
-        return said
+        return f"{said} {self.caution}".rstrip()
 
     def doubted_agents(self, below: float = 0.5) -> list[tuple[str, float]]:
         """Return the agents whose rows contradict the trusted rows, with their weights (negative: labels reversed)."""

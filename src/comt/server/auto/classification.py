@@ -39,6 +39,13 @@ PULLS = 300.0 * 10.0 ** (-0.5 * np.arange(7))
 CORRECTED = 4
 #: standard deviation of the intercept of trusted log-odds
 INTERCEPT_SD = 0.8
+#: trusted rows of one label that would seldomer come so were picked by their label: the intercept is then that of the
+#: unverified rows, to this share of its usual freedom
+HARDLY, SETTLED = 0.005, 1e-3
+PICKED = (
+    "All trusted rows have the same label, which says nothing about how common it is: "
+    "verify rows of both kinds, picked without looking at their labels."
+)
 #: probability that all labels are reversed: less where labels follow the features well than where half of them seem flipped
 REVERSED_CLEAR, REVERSED_VAGUE, CLEAR = 0.02, 0.22, 0.04
 #: prior weight of the model with flip rates, and of the models of single agents together, compared with that of all rows
@@ -85,7 +92,10 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     models, rates, reading = _models(
         labels, both, own, signs, spread, federation.agents, reversed_prior, positive, bending, trusted.rows
     )
-    hypotheses, thetas, log_weights = _weighed(federation, preparation, models, reading, spread, trusted)
+    picked = _picked_by_label(preparation, trusted, positive)
+    if picked:  # rows of one label can tell a sign, but would correct every model until it gives that label
+        models = models[: 2 if signs.reversed.any() else 1]
+    hypotheses, thetas, log_weights = _weighed(federation, preparation, models, reading, spread, trusted, picked)
     weights = np.exp(log_weights - logsumexp(log_weights))
     leading = models[1 if signs.reversed.any() else 0].theta
     return Choice(
@@ -99,8 +109,17 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         agents=federation.agents,
         agent_weights=_agent_weights(thetas, weights, leading, spread, signs),
         flip_rates=rates,
+        caution=PICKED if picked else "",
         certificate=max(fit.certificate for fit in (coefficients, scores, *own)),
     )
+
+
+def _picked_by_label(preparation: Preparation, trusted: Moments, positive: float) -> bool:
+    """Tell whether trusted rows have one label only, as hardly any rows would that nobody picked by it."""
+    if not preparation.constant or abs(trusted.cross[-1]) < (trusted.rows - 0.5) * preparation.constant:
+        return False
+    share = positive if trusted.cross[-1] > 0 else 1.0 - positive
+    return bool(share**trusted.rows < HARDLY)
 
 
 def _reversed_prior(together: LabelFit, rows: float, share: float, bending: Bending) -> float:
@@ -200,6 +219,7 @@ def _weighed(
     reading: Reading,
     spread: Array,
     trusted: Moments,
+    picked: bool,
 ) -> tuple[list[Hypothesis], Array, Array]:
     """Weigh every model without a correction; then the best ones, and none at all, with corrections of all sizes."""
     uncorrected = right_but_for_chance(trusted.rows)
@@ -208,7 +228,7 @@ def _weighed(
     features[:d, :d] = spread
     intercept = np.zeros((width, 1))
     if preparation.constant:
-        intercept[-1] = INTERCEPT_SD / preparation.constant
+        intercept[-1] = (SETTLED if picked else 1.0) * INTERCEPT_SD / preparation.constant
     hypotheses = [
         hypothesis
         for model in models
@@ -223,6 +243,8 @@ def _weighed(
     by_themselves = as_they_are(models[0].theta, models[0].covariance, reading.right, intercept)
     left_out = share_left_out(trusted.rows, d)
     thetas, log_weights = weigh(federation, preparation, [*hypotheses, *by_themselves], features, left_out)
+    if picked:
+        return [*hypotheses, *by_themselves], thetas, log_weights
     none = max(NO_USE, UNRELIABLE * (1.0 - max(model.reliability for model in models))) * reading.other_mistakes
     nothing = Hypothesis("trusted rows alone", np.zeros(width), intercept, float(np.log(none)))
     shapes = _shapes(preparation, spread, trusted)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
 from comt.problem import Array
 from comt.server.auto.centres import Centre
@@ -25,6 +26,8 @@ PULLS_OF_PREDICTIONS, ENOUGH, NARROWEST = np.logspace(-0.5, 3.0, 8), 4.0, 1e-4
 BY_CHANCE, BY_CHANCE_OF_FEW = 0.5, 0.8
 #: degrees of freedom of what is assumed about the size of errors beforehand
 PRIOR_ROWS = 2.0
+#: beforehand errors may also be so many times smaller (as mean squares), with these weights: targets can be measured precisely
+SMALLER, PRECISE = (1.0, 1e-2, 1e-4), (1.0, 0.03, 0.003)
 #: share of the evidence in a weight, the rest being cross-validation; below FEW rows the evidence is mostly its prior
 EVIDENCE_SHARE, FEW, EVIDENCE_SHARE_OF_FEW = 0.8, 10, 0.3
 #: with many trusted rows per column, rows left out tell more than a model of corrections does: the share falls in between
@@ -56,7 +59,7 @@ def correct(centres: Sequence[Centre], folds: Sequence[Moments], error_size: flo
             starts = np.stack([c.theta if c.by_fold is None else c.by_fold[fold] for c in centres])
             held_out += held.squared_errors(starts[:, None, :] + _moves(starts, folds_but(folds, fold), firmness))
     rows = trusted.rows
-    by_validation = -0.5 * rows * np.log((error_size + held_out) / (rows + PRIOR_ROWS))
+    by_validation = _log_likely(held_out, rows - 1.0, error_size, 1.0)
     share = evidence_share(rows, len(trusted.gram))
     evidence = _evidence(centres, folds, trusted, error_size, firmness)
     # a model of the rows may be right as it is; that the answer is always zero is not worth half a prior
@@ -123,6 +126,17 @@ def _evidence(
     gained = np.einsum("cp,clp->cl", trusted.cross - at @ trusted.gram, _moves(at, trusted, firmness))
     log_det = np.tile(np.linalg.slogdet(trusted.gram + firmness)[1] - np.linalg.slogdet(firmness)[1], (len(at), 1))
     log_det[~at.any(axis=1), -1] = 0.0
-    left = PRIOR_ROWS * error_size + np.maximum(errors[:, None] - gained, 0.0)
-    evidence: Array = -0.5 * log_det - 0.5 * (PRIOR_ROWS + trusted.rows) * np.log(left)
+    left = np.maximum(errors[:, None] - gained, 0.0)
+    evidence: Array = -0.5 * log_det + _log_likely(left, trusted.rows, error_size, PRIOR_ROWS)
     return evidence
+
+
+def _log_likely(squared_error: Array, rows: float, error_size: float, prior_rows: float) -> Array:
+    """Return how likely errors of so many rows are that add up to ``squared_error``, their size being known vaguely."""
+    found = [
+        np.log(weight)
+        + 0.5 * prior_rows * np.log(smaller)
+        - 0.5 * (prior_rows + rows) * np.log(prior_rows * smaller * error_size + squared_error)
+        for smaller, weight in zip(SMALLER, PRECISE, strict=True)
+    ]
+    return np.asarray(logsumexp(found, axis=0))

@@ -28,6 +28,8 @@ VARY_LESS = 0.4
 SOME_NOISE, MUCH_NOISE = 0.25, 0.5
 #: trusted rows per column between which that fades out: so many know better than a fit of chance
 PER_COLUMN = (2.5, 5.0)
+#: rows per column below which a plain fit meets its own rows whatever they are: errors of others say nothing about them
+MEETS_ITS_ROWS = 1.5
 #: trusted targets that differ less than this (as variances) have one value, which says nothing about their spread
 ONE_VALUE = 1e-10
 
@@ -88,13 +90,19 @@ class Evidence:
 
     @cached_property
     def usual_error(self) -> float:
-        """Squared error that believed rows have under the plain fit."""
-        return self.believed.squared_error(self.plain) / max(self.believed.rows, 1e-12)
+        """Squared error of believed rows under the plain fit; if it meets these anyway, that of other rows."""
+        found = self.believed.squared_error(self.plain) / max(self.believed.rows, 1e-12)
+        return min(found * self.believed.optimism**2, self.variance) if self.meets_its_rows else found
 
     @cached_property
     def explained(self) -> float:
         """Share of the target's variance that the plain fit explains of the believed rows."""
-        return self.explained_by(self.plain)
+        return max(0.0, 1.0 - self.usual_error / self.variance)
+
+    @property
+    def meets_its_rows(self) -> bool:
+        """Whether the plain fit has so few rows that it meets them whatever they are."""
+        return self.believed.rows < MEETS_ITS_ROWS * len(self.plain)
 
     def trusted_error(self, theta: Array) -> float:
         """Return the mean squared error of the trusted rows under a model."""

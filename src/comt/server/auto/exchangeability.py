@@ -15,6 +15,7 @@ from comt.queries import RankCounts, Totals
 from comt.server.auto.agents import JUDGED_BY
 from comt.server.auto.centres import Centre
 from comt.server.auto.evidence import Evidence
+from comt.server.auto.moments import TRUSTED_PENALTIES, folds_but
 from comt.server.auto.ranks import bayes_bound, combine, mean_rank_p, stratified_p, tail_p
 from comt.server.auto.trimming import quantiles
 
@@ -62,6 +63,8 @@ def compare(
     towards = [c.theta - model for c in free if not np.allclose(c.theta, model, atol=1e-6)]
     robust = [c.theta for c in free if c.family == "trimmed"]
     held_out = [c.by_fold for c in centres if c.by_fold is not None]
+    if n_folds > 1:
+        held_out.append(np.stack([folds_but(evidence.folds, fold).ridge(TRUSTED_PENALTIES) for fold in range(n_folds)]))
     models = [model] * len(towards) + robust + [theta for by_fold in held_out for theta in by_fold]
     directions = towards + [np.zeros_like(model)] * (len(models) - len(towards))
     first_held_out = len(towards) + len(robust)
@@ -80,6 +83,8 @@ def compare(
         )
     )
     p_values = mean_rank_p(ranks["buggy"], ranks["trusted"])
+    if evidence.meets_its_rows:
+        p_values[: len(towards)] = 1.0
     by_fold = []
     for index in range(len(held_out)):
         part = slice(first_held_out + index * n_folds, first_held_out + (index + 1) * n_folds)
@@ -89,7 +94,9 @@ def compare(
     robust_fits = slice(len(towards), first_held_out)
     parts = {
         "errors in the direction of another model": combine(p_values[: len(towards), TOWARDS]),
-        "errors under robust fits": combine(np.append(p_values[robust_fits, ABSOLUTE_ERROR], by_fold)),
+        "errors under robust fits": combine(np.append(p_values[robust_fits, ABSOLUTE_ERROR], by_fold[:-1])),
+        # a row left out is like any other one to the rest of the trusted rows, as long as the unverified ones are right
+        "errors under models of other trusted rows": combine(np.array(by_fold[-1:])),
         "rows far off robust fits": combine(
             tail_p(ranks["buggy"][robust_fits, ABSOLUTE_ERROR], ranks["trusted"][robust_fits, ABSOLUTE_ERROR])
         ),

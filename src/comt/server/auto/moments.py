@@ -14,7 +14,7 @@ PENALTIES = np.logspace(-2, 5, 22)
 #: penalties tried for a ridge fit of trusted rows
 TRUSTED_PENALTIES = np.logspace(-1, 3, 13)
 #: most parameters per row that a fit is taken to have where errors of its rows are compared with those of others
-MOST_PARAMETERS = 0.8
+MOST_PARAMETERS = 0.99
 #: rows for each column from which a fit may be told to keep its parameters: fewer do not tell them
 ROWS_PER_COLUMN = 5.0
 

@@ -42,6 +42,8 @@ from comt.server.auto.trimming import trimmed_fits
 FOLDS = 5
 #: rows on which robust fits are searched
 SAMPLE = 20_000
+#: rows per column below which a robust fit meets any rows, because it chooses them: none is tried
+ROBUST_FROM = 3.0
 KEPT_FROM_ALL, KEPT_FROM_TRUSTED = (0.9, 0.7, 0.5), (0.7, 0.5, 0.3)
 #: weight of an agent whose rows are not believed at all
 NOT_BELIEVED = 0.02
@@ -86,7 +88,8 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         centres.append(Centre("unverified rows without far-out values", "whole", whole.ridge()))
         centres += noise_centres(preparation, whole, trusted, "whole")
     thin = max(1, int(np.ceil(everyone.rows / SAMPLE)))
-    robust = _trimmed(federation, preparation, everyone, folds, thin)
+    enough = everyone.rows >= ROBUST_FROM * preparation.width
+    robust = _trimmed(federation, preparation, everyone, folds, thin) if enough else []
     starts = [everyone.ridge(), trusted.ridge(TRUSTED_PENALTIES), *(centre.theta for centre in robust)]
     mixtures: Mixtures | None = None
     try:
