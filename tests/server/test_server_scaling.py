@@ -213,3 +213,22 @@ def test_few_exchanges():
     federation = federate(raw())
     agree_on_preparation(federation, 2, standardize=True, fit_intercept=True, scale_target=True)
     assert federation.rounds <= 8
+
+
+@pytest.mark.parametrize("share", [0.4, 0.45, 0.49, 0.5, 0.51, 0.55])
+def test_nearly_half_one_value_in_the_middle(share):
+    """A measurement that is zero where it was not taken: quartiles lie among the few others that are nearly zero."""
+    rng = np.random.default_rng(3)
+    taken = rng.random(4000) >= share
+    _, scale = center_and_scale(federate(np.where(taken, rng.normal(size=4000), 0.0)[:, None]), 1)
+    assert 0.55 < scale[0] < 0.85
+
+
+@pytest.mark.parametrize("heavy", ["codes", "long tail"])
+def test_far_values_on_one_side_do_not_widen_the_scale(heavy):
+    rng = np.random.default_rng(4)
+    normal = rng.normal(size=4000)
+    values = np.where(rng.random(4000) < 0.2, -999.0, normal) if heavy == "codes" else np.exp(3.0 * normal)
+    quartiles = np.quantile(values, [0.25, 0.75])
+    _, scale = center_and_scale(federate(values[:, None]), 1)
+    assert scale[0] == pytest.approx(np.diff(quartiles)[0] / NORMAL_IQR, rel=0.03)

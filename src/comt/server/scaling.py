@@ -3,7 +3,7 @@
 The median and the quartiles come from histograms: first on a public grid that fits any data, then on a uniform grid
 between the quartiles found, refined until the quartiles are known to a fraction of their distance. No agent sends a
 minimum, a maximum or any other single value. Where the quartiles coincide (mostly one value) the standard deviation is
-used, where they nearly do (two thirds of the rows are one value) the outer deciles; a constant column is switched off.
+used, where they nearly do (half of the rows or more are one value) the outer deciles; a constant column is switched off.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ def center_and_scale(federation: Federation, n_columns: int) -> tuple[Array, Arr
     tied = ~flat & (np.diff(quartiles, axis=1).min(axis=1) <= ONE_VALUE * (quartiles[:, 2] - quartiles[:, 0]))
     # columns of two values are tied, too: coarse counts tell that their deciles are not far enough apart to ask for them
     lowest, highest = _coarse_range(coarse, DECILES)
-    tied &= scale < NARROW * (highest - lowest) / NORMAL_DECILES
-    if tied.any():
-        deciles = column_quantiles(federation, coarse, DECILES, needed=tied)
-        wide = (deciles[:, 2] - deciles[:, 0]) / NORMAL_DECILES
-        scale = np.where(tied & (scale < NARROW * wide), wide, scale)
+    doubtful = ~flat & (scale < NARROW * _decile_spread(lowest, center, highest, tied))
+    if doubtful.any():
+        deciles = column_quantiles(federation, coarse, DECILES, needed=doubtful)
+        wide = _decile_spread(deciles[:, 0], center, deciles[:, 2], tied)
+        scale = np.where(doubtful & (scale < NARROW * wide), wide, scale)
     if flat.any():
         totals = federation.sum(Spread(center=center))
         mean, rows = totals["first"] / totals["rows"], float(totals["rows"])
@@ -76,6 +76,16 @@ def center_and_scale(federation: Federation, n_columns: int) -> tuple[Array, Arr
         scale[flat] = np.where(constant, np.inf, np.sqrt(variance))[flat]
         center[flat & constant] += mean[flat & constant]
     return center, scale
+
+
+def _decile_spread(low: Array, center: Array, high: Array, tied: NDArray[np.bool_]) -> Array:
+    """Return the scale that deciles say; unless quartiles are tied, that of the nearer one.
+
+    Where nearly half of the rows are one value in the middle, the others lie on both sides of it. On one side only they
+    are a long tail, or codes.
+    """
+    spread: Array = np.where(tied, high - low, 2.0 * np.minimum(high - center, center - low)) / NORMAL_DECILES
+    return spread
 
 
 def column_quantiles(
