@@ -7,7 +7,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression, RidgeCV
 
 from comt import CoMTClassifier, CoMTRegressor
+from comt.preparation import Preparation
+from comt.server.auto.centres import target_variance
 from comt.server.auto.correction import PRECISE, SMALLER, _log_likely
+from comt.server.auto.evidence import Evidence
+from teaching import moments
 
 PENALTIES = np.logspace(-4, 3, 15)
 
@@ -78,3 +82,22 @@ def test_trusted_rows_of_one_label_do_not_move_the_balance(flipped):
         found.append(model.score(X_new, X_new @ weights > 0))
         unverified.append(LogisticRegression().fit(X[~trusted], y[~trusted]).score(X_new, X_new @ weights > 0))
     assert np.mean(found) > np.mean(unverified) - 0.02
+
+
+def test_trusted_targets_that_vary_less_than_expected_do_not_look_precise():
+    X, y, trusted, *_ = rows(0, 300, 20, 3, 0.1)
+    preparation = Preparation.identity(3, 1.0)
+
+    def evidence(targets):
+        with_one = np.column_stack([X, np.ones(len(X))])
+        believed, few = (moments(with_one[which], targets[which]) for which in (~trusted, trusted))
+        return Evidence(preparation, believed, [few], target_variance(preparation, believed))
+
+    y = y / y.std()
+    usual, calm = evidence(y), evidence(np.where(trusted, 0.2 * y, y))
+    assert usual.log_precise > -6.0
+    assert calm.log_precise == pytest.approx(usual.log_precise - 20 * np.log(5.0), abs=6.0)
+    # errors a third as large as these calm targets vary prove nothing; among usual ones they are small
+    expected, precise = (_log_likely(np.array([0.3]), 20.0, 1.0, 2.0, log)[0] for log in (-np.inf, usual.log_precise))
+    assert _log_likely(np.array([0.3]), 20.0, 1.0, 2.0, calm.log_precise)[0] == pytest.approx(expected, abs=0.1)
+    assert precise > expected + 3.0

@@ -26,7 +26,8 @@ PULLS_OF_PREDICTIONS, ENOUGH, NARROWEST = np.logspace(-0.5, 3.0, 8), 4.0, 1e-4
 BY_CHANCE, BY_CHANCE_OF_FEW = 0.5, 0.8
 #: degrees of freedom of what is assumed about the size of errors beforehand
 PRIOR_ROWS = 2.0
-#: beforehand errors may also be so many times smaller (as mean squares), with these weights: targets can be measured precisely
+#: beforehand errors may also be so many times smaller (as mean squares), with these weights: targets can be measured
+#: precisely
 SMALLER, PRECISE = (1.0, 1e-2, 1e-4), (1.0, 0.03, 0.003)
 #: share of the evidence in a weight, the rest being cross-validation; below FEW rows the evidence is mostly its prior
 EVIDENCE_SHARE, FEW, EVIDENCE_SHARE_OF_FEW = 0.8, 10, 0.3
@@ -43,10 +44,13 @@ class Corrections:
     log_weight: Array  # (C, L)
 
 
-def correct(centres: Sequence[Centre], folds: Sequence[Moments], error_size: float, rows_behind: Array) -> Corrections:
+def correct(
+    centres: Sequence[Centre], folds: Sequence[Moments], error_size: float, rows_behind: Array, log_precise: float = 0.0
+) -> Corrections:
     """Correct every centre with every pull.
 
-    ``error_size`` is the squared error expected beforehand, ``rows_behind`` Σ x xᵀ of the rows that centres come from.
+    ``error_size`` is the squared error expected beforehand, ``rows_behind`` Σ x xᵀ of the rows that centres come from;
+    ``log_precise`` is what weights of far smaller errors are multiplied by, as a logarithm.
     """
     trusted = folds_but(folds, None)
     firmness = _firmness(rows_behind, trusted)
@@ -59,9 +63,9 @@ def correct(centres: Sequence[Centre], folds: Sequence[Moments], error_size: flo
             starts = np.stack([c.theta if c.by_fold is None else c.by_fold[fold] for c in centres])
             held_out += held.squared_errors(starts[:, None, :] + _moves(starts, folds_but(folds, fold), firmness))
     rows = trusted.rows
-    by_validation = _log_likely(held_out, rows - 1.0, error_size, 1.0)
+    by_validation = _log_likely(held_out, rows - 1.0, error_size, 1.0, log_precise)
     share = evidence_share(rows, len(trusted.gram))
-    evidence = _evidence(centres, folds, trusted, error_size, firmness)
+    evidence = _evidence(centres, folds, trusted, error_size, firmness, log_precise)
     # a model of the rows may be right as it is; that the answer is always zero is not worth half a prior
     by_chance = right_but_for_chance(rows)
     by_pull = np.append(np.full(tried, (1.0 - by_chance) / tried), by_chance)
@@ -111,7 +115,12 @@ def _without_folds(theta: Array, trusted: Moments, firmness: Array) -> Array:
 
 
 def _evidence(
-    centres: Sequence[Centre], folds: Sequence[Moments], trusted: Moments, error_size: float, firmness: Array
+    centres: Sequence[Centre],
+    folds: Sequence[Moments],
+    trusted: Moments,
+    error_size: float,
+    firmness: Array,
+    log_precise: float,
 ) -> Array:
     """Return the log evidence of the trusted targets (C, L + 1), up to a constant.
 
@@ -127,14 +136,17 @@ def _evidence(
     log_det = np.tile(np.linalg.slogdet(trusted.gram + firmness)[1] - np.linalg.slogdet(firmness)[1], (len(at), 1))
     log_det[~at.any(axis=1), -1] = 0.0
     left = np.maximum(errors[:, None] - gained, 0.0)
-    evidence: Array = -0.5 * log_det + _log_likely(left, trusted.rows, error_size, PRIOR_ROWS)
+    evidence: Array = -0.5 * log_det + _log_likely(left, trusted.rows, error_size, PRIOR_ROWS, log_precise)
     return evidence
 
 
-def _log_likely(squared_error: Array, rows: float, error_size: float, prior_rows: float) -> Array:
+def _log_likely(
+    squared_error: Array, rows: float, error_size: float, prior_rows: float, log_precise: float = 0.0
+) -> Array:
     """Return how likely errors of so many rows are that add up to ``squared_error``, their size being known vaguely."""
     found = [
         np.log(weight)
+        + (log_precise if smaller < 1.0 else 0.0)
         + 0.5 * prior_rows * np.log(smaller)
         - 0.5 * (prior_rows + rows) * np.log(prior_rows * smaller * error_size + squared_error)
         for smaller, weight in zip(SMALLER, PRECISE, strict=True)

@@ -89,6 +89,18 @@ class Evidence:
         return most if most < FAR_LESS * expected else expected
 
     @cached_property
+    def log_precise(self) -> float:
+        """How much less far smaller errors are believed to be precise targets, as a logarithm.
+
+        Trusted targets that vary less than expected have small errors under any model: rare rows may be missing among them.
+        """
+        rows = self.trusted.rows
+        if rows < 2:
+            return 0.0
+        variance = target_variance(self.preparation, self.trusted) * rows / (rows - 1.0)
+        return 0.5 * rows * min(0.0, float(np.log(variance / self.error_size)))
+
+    @cached_property
     def usual_error(self) -> float:
         """Squared error of believed rows under the plain fit; if it meets these anyway, that of other rows."""
         found = self.believed.squared_error(self.plain) / max(self.believed.rows, 1e-12)

@@ -128,7 +128,7 @@ def other_units(
         *(part.name for part in parts),
     )
     centres = [Centre(name, "", model) for name, model in zip(names, models[1:], strict=True)]
-    corrections = correct(centres, evidence.folds, evidence.error_size, evidence.rows_behind)
+    corrections = correct(centres, evidence.folds, evidence.error_size, evidence.rows_behind, evidence.log_precise)
     theta: Array = np.einsum("fl,flp->fp", softmax(corrections.log_weight, axis=1), corrections.theta)
     return OtherUnits(names, log_odds, theta, errors[1:] / rows)
 

@@ -98,7 +98,7 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         centres += robust
     else:
         centres += either_sign(preparation, mixtures, robust, trusted)
-    corrections = correct(centres, folds, error_size, evidence.rows_behind)
+    corrections = correct(centres, folds, error_size, evidence.rows_behind, evidence.log_precise)
     compared = compare(
         federation, preparation, moments, leading, evidence, centres, len(folds), count_capped=not without_capped
     )
