@@ -54,7 +54,8 @@ class _Fit:
         theta = inverse @ moments.cross
         parameters = min(float(np.sum(inverse * moments.gram)), MOST_PARAMETERS * moments.rows)
         freedom = moments.rows - parameters
-        return cls(theta, ratio * moments.squared_error(theta) / freedom * inverse, max(freedom, 1.0))
+        covariance: Array = ratio * moments.squared_error(theta) / freedom * inverse
+        return cls(theta, covariance, max(freedom, 1.0))
 
     def pull(self, trusted: Moments) -> Array:
         """Return how the trusted rows would change the fit: minus the gradient of half their squared error."""
@@ -209,4 +210,5 @@ def _uneven_noise(
         )
     )["buggy"][:, -1]
     squares = counts @ rank_middles() ** 2
-    return np.maximum(squares / np.maximum(counts.sum(axis=1), 1.0), 1.0)
+    ratios: Array = np.maximum(squares / np.maximum(counts.sum(axis=1), 1.0), 1.0)
+    return ratios

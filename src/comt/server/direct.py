@@ -41,11 +41,13 @@ MAX_AGENT_STARTS = 16
 SAMPLE, FINALISTS = 20_000, 2
 #: certificate and relative step that end a rough descent; two ends closer than APART are the same
 ROUGH_TOL, ROUGH_SETTLE, APART = 1e-3, 1e-2, 0.1
+#: objectives so close differ by rounding; objectives so close are told as one
+ROUNDING, SAME_END = 1e-12, 1e-6
 
 
 @dataclass(frozen=True)
 class Direct:
-    """The result: the start with the lowest objective, and how all of them ended (best first)."""
+    """The result: the start that reached the lowest objective, and how all of them ended (best first)."""
 
     best: DirectSolution
     solutions: list[DirectSolution]
@@ -57,9 +59,14 @@ class Direct:
 
     def sentence(self) -> str:
         """Say which start won."""
-        others = ", ".join(f"{s.name} {s.value:.6g}" for s in self.solutions[1:])
-        told = f" (others: {others})" if others else ""
-        return f"The descent from {self.best.name} reached the lowest objective, {self.best.value:.6g}{told}."
+        ends = [s for s in self.solutions if s is not self.best]
+        elsewhere = [s for s in ends if not _as_low(s.value, self.best.value, SAME_END)]
+        told = f"The lowest objective, {self.best.value:.6g}, was reached from {self.best.name}"
+        if count := len(ends) - len(elsewhere):
+            told += f" and {count} other start{'s' if count > 1 else ''}"
+        if elsewhere:
+            told += "; " + ", ".join(f"{s.name} led to {s.value:.6g}" for s in elsewhere)
+        return f"{told}."
 
 
 def solve(
@@ -116,7 +123,9 @@ def starts(
     ]
     if single_agents and 1 < len(agents) <= MAX_AGENT_STARTS:
         alone = np.eye(len(agents))
-        tasks += [DirectTask(buggy, zero, f"the rows of {agent} alone", weights=alone[k]) for k, agent in enumerate(agents)]
+        tasks += [
+            DirectTask(buggy, zero, f"the rows of {agent} alone", weights=alone[k]) for k, agent in enumerate(agents)
+        ]
     solved = solve(federation, preparation, tasks, thin=thin, rough=True)
     found = {solution.name: solution.theta for solution in solved}
     if solved[0].sums.trusted_rows == 0:
@@ -161,7 +170,9 @@ def teach(
         solve(federation, preparation, tasks, tol=tol, max_rounds=max_rounds, part=thin),
         key=lambda solution: solution.value,
     )
-    best = solutions[0]
+    # of ends that only rounding tells apart the first start's counts, so that the same rows give the same model
+    lowest = solutions[0].value
+    best = next(s for task in tasks for s in solutions if s.name == task.name and _as_low(s.value, lowest))
     if not best.certificate <= tol:
         raise ConvergenceError(
             f"direct teaching stopped at a certificate of {best.certificate:.1e} where tol={tol:g} is wanted; raise "
@@ -169,6 +180,10 @@ def teach(
             certificate=best.certificate,
         )
     return Direct(best, solutions)
+
+
+def _as_low(value: float, lowest: float, tolerance: float = ROUNDING) -> bool:
+    return value <= lowest + tolerance * abs(lowest)
 
 
 def _apart(raced: Sequence[DirectSolution]) -> list[DirectSolution]:

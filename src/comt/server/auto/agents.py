@@ -52,7 +52,8 @@ class AgentWeights:
             for name, p, weight in zip(self.agents, self.p_values, self.weights, strict=True)
             if weight < DOUBTED
         ]
-        return f"{len(told)} of {len(self.agents)} agents contradict the trusted rows more than the others do: {', '.join(told)}."
+        count = f"{len(told)} of {len(self.agents)}"
+        return f"{count} agents contradict the trusted rows more than the others do: {', '.join(told)}."
 
 
 def moments_of(joints: Array, rows: Array) -> list[Moments]:
