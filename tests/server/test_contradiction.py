@@ -114,9 +114,11 @@ def test_few_rows_fewer_than_columns_and_none_are_no_contradiction():
 
 
 @pytest.mark.parametrize("estimator", [CoMTRegressor, CoMTClassifier])
-@pytest.mark.parametrize("select", [None, 0.7])
-def test_who_holds_which_row_does_not_matter_to_direct_teaching(estimator, select):
-    X, y, agents, trusted = rows(4, classify=estimator is CoMTClassifier, flips=0.2)
+@pytest.mark.parametrize(
+    ("select", "seed"), [(None, 4), ("auto", 4), (0.7, 1), (0.7, 2), (0.7, 3), (0.7, 4), (0.7, 5), (0.7, 6)]
+)
+def test_who_holds_which_row_does_not_matter_to_direct_teaching(estimator, select, seed):
+    X, y, agents, trusted = rows(seed, classify=estimator is CoMTClassifier, flips=0.2)
     model = estimator(**GIVEN, select=select)
     one = model.fit(X, y, trusted=trusted).coef_.copy()
     five = model.fit(X, y, agents=agents, trusted=trusted)

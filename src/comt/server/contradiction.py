@@ -54,7 +54,7 @@ class _Fit:
         theta = inverse @ moments.cross
         parameters = min(float(np.sum(inverse * moments.gram)), MOST_PARAMETERS * moments.rows)
         freedom = moments.rows - parameters
-        covariance: Array = ratio * moments.squared_error(theta) / freedom * inverse
+        covariance = np.asarray(ratio * moments.squared_error(theta) / freedom * inverse, dtype=np.float64)
         return cls(theta, covariance, max(freedom, 1.0))
 
     def pull(self, trusted: Moments) -> Array:

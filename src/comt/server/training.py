@@ -218,7 +218,8 @@ def _teach_directly(federation: Federation, settings: Settings, preparation: Pre
     """Solve Eq. 1 in the primal; agents that contradict the trusted rows more than the others do count for less.
 
     Parameters are chosen with the agents weighted as in the fit itself, and the fit starts where it would start if they had
-    been given: the same numbers, chosen or given, lead to the same model.
+    been given: the same numbers, chosen or given, lead to the same model. Single agents give starts only where agents are
+    not alike: otherwise who holds which row would decide which of many minima is found.
     """
     moments = ask_moments(federation, preparation, settings.problem.loss_name)
     judged = weigh_by_contradiction(
@@ -237,6 +238,7 @@ def _teach_directly(federation: Federation, settings: Settings, preparation: Pre
         settings.problem,
         fraction=fraction,
         weights=weights,
+        single_agents=weights is not None,
         n_rows=float(moments["rows"].sum()),
         tol=settings.tol,
         max_rounds=settings.max_rounds or _DEFAULT_ROUNDS["newton"],
