@@ -117,8 +117,10 @@ def starts(
     agents = federation.agents
     plain = replace(problem, lambda_z=np.inf)
     buggy = replace(plain, lambda_trusted=0.0)
+    # an objective without trusted rows may still be searched from them; from zero, where all labels cost the same, it cannot
+    trusted = plain if plain.lambda_trusted > 0 else replace(plain, lambda_trusted=1.0)
     tasks = [
-        DirectTask(plain, zero, TRUSTED_ONLY, weights=np.zeros(len(agents))),
+        DirectTask(trusted, zero, TRUSTED_ONLY, weights=np.zeros(len(agents))),
         DirectTask(buggy, zero, UNVERIFIED_ONLY, weights=weights),
     ]
     if single_agents and 1 < len(agents) <= MAX_AGENT_STARTS:
@@ -163,7 +165,9 @@ def teach(
     thin = max(1, int(np.ceil(n_rows / SAMPLE)))
     models = starts(federation, preparation, problem, weights=weights, single_agents=single_agents, thin=thin)
     tasks = [DirectTask(problem, model, name, fraction, weights) for name, model in models.items()]
-    if thin > 1:
+    if fraction == 1.0 and np.isinf(problem.lambda_z):
+        tasks = tasks[:1]  # convex: every start leads to the same model
+    elif thin > 1:
         raced = solve(federation, preparation, tasks, thin=thin, rough=True)
         tasks = [DirectTask(problem, ended.theta, ended.name, fraction, weights) for ended in _apart(raced)]
     solutions = sorted(
