@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 import stat
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,9 +11,10 @@ from sklearn.base import clone
 
 from comt import Agent, CoMTClassifier, CoMTRegressor, FileRows, InputError, Policy
 from comt.comparison import BUGGY, JOINT, TRUSTED, compare
-from comt.report import Choice
+from comt.report import Choice as Chosen
 from comt.report.aggregate_page import page
 from comt.reporting import Told, agent_report, aggregate_report, write_reports
+from comt.server.auto.choice import Choice, Line
 from comt.validation import held_out
 
 COEF = [1.0, -2.0, 0.5]
@@ -92,18 +92,60 @@ def test_the_aggregate_report_counts(classification):
 def test_what_auto_chose_is_told(regression):
     X, y, _, where, _ = regression
     model = CoMTRegressor().fit(X, y, **where)
-    model.choice_ = SimpleNamespace(
+    model.choice_ = Choice(
+        theta=model.theta_,
+        preparation=model.preparation_,
+        lines=(Line("all rows alike", 0.9, 0.3),),
+        trusted_rows=50,
         agents=("north", "south"),
         agent_weights=np.array([1.0, -0.5]),
-        lines=[SimpleNamespace(candidate="all rows alike", share=0.9, loss=0.3)],
-        sentence="All rows alike fits.",
+        said="All rows alike fits.",
     )
     report = aggregate_report(model, model.issues(), Told())
     assert {agent.name: agent.weight for agent in report.agents} == {"north": 1.0, "south": -0.5}
-    assert report.choices == [Choice(choice="all rows alike", score=-0.3, weight=0.9)]
+    assert report.choices == [Chosen(choice="all rows alike", score=-0.3, weight=0.9)]
     text = page(report)
     assert "All rows alike fits." in text
     assert "reversed (50 %)" in text
+
+
+def test_errors_that_all_agents_make_alike_accuse_none_of_them():
+    """Three in ten targets are negated at both agents: rows of either sign are learnt from, whoever holds them."""
+    X, y, wrong, where = table_of(500, seed=3)
+    model = CoMTRegressor().fit(X, np.where(wrong, -y, y), **where)
+    assert model.choice_.agent_weights.min() < 0.5  # as they are, the rows of one of them say less
+    assert model.choice_.doubted_agents() == []
+    assert model.selected_.all()
+    report = aggregate_report(model, model.issues(), Told())
+    for agent in report.agents:
+        assert agent.used == agent.rows
+        assert agent.weight > 0.9
+        assert "either sign" in agent.reading
+    assert "either sign" in page(report)
+    private = agent_report(model, model._agents[0], model.issues(), Told(target="y"))
+    assert private.issues["used"].all()
+
+
+def test_the_aggregate_report_says_how_many_rows_were_learnt_from():
+    """An agent whose targets are shuffled is set aside: in the headline, in the table, on its own page."""
+    X, y, _, where = table_of(500, seed=4)
+    wrong = (where["agents"] == "south") & ~where["trusted"]
+    y = y.copy()
+    y[wrong] = np.random.default_rng(0).permutation(y[wrong])
+    model = CoMTRegressor(teaching="direct", lambda_w=1.0, lambda_trusted=1.0, lambda_z=np.inf, select=None)
+    model.fit(X, y, **where)
+    report = aggregate_report(model, model.issues(), Told())
+    assert {agent.name: agent.used for agent in report.agents} == {
+        "north": int((~wrong & ~where["trusted"]).sum()),
+        "south": 0,
+    }
+    share = round(100 * float((~wrong)[~where["trusted"]].mean()))
+    assert f"{share} %</p><p>of the rows learnt from" in page(report)
+    assert not agent_report(model, model._agents[1], model.issues(), Told(target="y")).issues["used"].any()
+    again = clone(model).fit_agents(model._agents)  # without selected_, the same is said
+    assert [agent.used for agent in aggregate_report(again, again.issues(), Told()).agents] == [
+        agent.used for agent in report.agents
+    ]
 
 
 def test_teaching_is_compared_on_rows_that_no_model_saw(regression):

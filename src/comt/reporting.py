@@ -30,6 +30,7 @@ from comt.report.aggregate import (
 )
 from comt.report.private import AgentReport, Joining, write_agent_report
 from comt.report.private_page import rows_to_show
+from comt.used_rows import used_rows
 from comt.validation import HeldOut, held_out, suspects
 
 if TYPE_CHECKING:
@@ -178,7 +179,8 @@ def aggregate_report(
         for agent, rows in zip(agents, model._positions, strict=True)
     }
     chosen = getattr(model, "choice_", None)
-    weights = {} if chosen is None else dict(zip(chosen.agents, chosen.agent_weights.tolist(), strict=True))
+    weights = {} if chosen is None else dict(zip(chosen.agents, chosen.belief.tolist(), strict=True))
+    readings = {} if chosen is None else {name: chosen.reading(name) for name in chosen.agents}
     plain = [
         ColumnSummary(column=name, kind="number", coefficient=float(value))
         for name, value in zip(agents[0].columns, np.ravel(model.coef_), strict=True)
@@ -191,6 +193,7 @@ def aggregate_report(
             replace(
                 _summary(agent, int(flagged.get(agent.name, 0)), used[agent.name], told.missing.get(agent.name, 0)),
                 weight=weights.get(agent.name),
+                reading=readings.get(agent.name, ""),
             )
             for agent in agents
         ],
@@ -273,14 +276,7 @@ def _used(model: Any, agent: Agent, positions: NDArray[np.intp]) -> NDArray[np.b
     if hasattr(model, "selected_"):
         chosen: NDArray[np.bool_] = model.selected_[positions]
         return chosen
-    training = model._training
-    if training.selected is None:
-        return np.ones(agent.rows.n_rows, dtype=bool)
-    problem, preparation, solution = training.problem, training.preparation, training.solution
-    threshold = float(training.selected.threshold)
-    if training.selected.rule == "alpha":
-        return np.abs(agent.alphas(problem, preparation, solution.r)) >= threshold
-    return agent.losses(problem, preparation, solution.theta) < threshold
+    return used_rows(agent, model._training)
 
 
 def _joint(model: Any, agent: Agent) -> Array:

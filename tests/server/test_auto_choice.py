@@ -41,9 +41,9 @@ def test_it_names_the_agents_that_contradict_the_trusted_rows():
         assert {name for name, _ in model.choice_.doubted_agents()} == wrong
         assert all(name in model.choice_.sentence for name in wrong)
         assert all(name in model.summary() for name in wrong)
-        X, _, agents, trusted = stacked(data)
-        assert (model.selected_ == (~np.isin(agents, list(wrong)) | trusted)).all()
-        assert len(model.alpha_) == len(X)
+        # they are learnt from all the same: with their labels, or targets, negated
+        assert model.selected_.all()
+        assert len(model.alpha_) == len(stacked(data)[0])
 
 
 def test_clean_rows_lose_next_to_nothing():
@@ -162,3 +162,19 @@ def test_weights_of_the_papers_objective_are_chosen_by_cross_validation():
     model.fit(X, y, agents=agents, trusted=trusted)
     assert model.score(data.test_features, data.test_targets) > 0.85
     assert "held-out loss" in model.summary()
+
+
+@pytest.mark.parametrize("error", ["shuffled", "constant"])
+def test_labels_that_say_nothing_are_named(error):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1250, 4))
+    y = np.where(X @ [2.0, -2.0, 1.0, 1.0] + 0.3 * rng.logistic(size=1250) > 0, 1, 0)
+    agents, trusted = rng.integers(0, 5, 1250), np.arange(1250) < 50
+    wrong = (agents == 2) & ~trusted
+    assert CoMTClassifier().fit(X, y, agents=agents, trusted=trusted).choice_.at_random() == []
+    y[wrong] = rng.permutation(y[wrong]) if error == "shuffled" else 1
+    model = CoMTClassifier().fit(X, y, agents=agents, trusted=trusted)
+    assert model.choice_.at_random() == ["2"]
+    assert "hardly better than chance: 2." in model.summary()
+    assert "random" in model.choice_.reading("2")
+    assert model.choice_.reading("1") == ""

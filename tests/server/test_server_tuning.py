@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from comt import CoMTClassifier, CoMTRegressor
 from comt.agent.folds import fold_of
 from comt.preparation import Preparation
 from comt.rows import losses
@@ -184,3 +185,17 @@ def test_heavy_tails_give_no_catastrophe(m, seed):
     )
     plain = np.linalg.lstsq(*data.buggy)[0]
     assert r2(kept.theta) >= r2(plain) - 0.05
+
+
+@pytest.mark.parametrize("estimator", [CoMTRegressor, CoMTClassifier])
+def test_what_dual_teaching_chooses_does_not_depend_on_who_holds_which_row(estimator):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = X @ [1.0, -1.0, 2.0] + 0.3 * rng.normal(size=400)
+    y = np.sign(y) if estimator is CoMTClassifier else y
+    trusted = np.arange(400) < 30
+    y[~trusted] *= np.where(rng.random(370) < 0.2, -1.0, 1.0)
+    one = estimator(teaching="dual").fit(X, y, trusted=trusted)
+    five = estimator(teaching="dual").fit(X, y, agents=rng.integers(0, 5, 400), trusted=trusted)
+    assert five.choice_.sentence == one.choice_.sentence
+    np.testing.assert_allclose(five.coef_, one.coef_, rtol=0, atol=1e-8)

@@ -25,6 +25,7 @@ from comt.progress import RoundReporter
 from comt.server.issues_context import gather_context
 from comt.server.training import Settings, Training, train
 from comt.settings import check_settings
+from comt.used_rows import used_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,16 +102,9 @@ class CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc
         solution, problem = training.solution, training.problem
         # α is the derivative of a row's loss: under the paper's objective at r, otherwise at the model itself
         at = solution.theta if np.isnan(solution.r).any() else solution.r
-        doubted = {name for name, _ in training.choice.doubted_agents()} if training.choice else set()
         for agent, rows in zip(grouped.agents, grouped.positions, strict=True):
             alpha[rows] = agent.alphas(problem, training.preparation, at)
-            selected[rows] = agent.name not in doubted
-            if (chosen := training.selected) is not None:
-                if chosen.rule == "alpha":
-                    selected[rows] = np.abs(alpha[rows]) >= chosen.threshold
-                else:
-                    losses = agent.losses(problem, training.preparation, solution.theta)
-                    selected[rows] = losses < chosen.threshold
+            selected[rows] = used_rows(agent, training)
         self.alpha_, self.selected_ = alpha, selected
         self._positions = grouped.positions
         return self

@@ -59,7 +59,9 @@ class CoMTRegressor(RegressorMixin, CoMTLinear):  # type: ignore[misc]
     alpha_ :
         One dual value (rescaled residual) per row of X, before selection; NaN on trusted rows.
     selected_ :
-        Which rows were learnt from (trusted rows always are).
+        Which rows were learnt from (trusted rows always are): all but those that ``select`` set aside, and those of agents
+        that count next to nothing. Rows that were learnt from as half believed, or with their labels or targets reversed,
+        count as selected; ``choice_`` says how.
     certificate_ :
         Norm of the gradient that vanishes at the solution, relative to its scale; at most ``tol``.
     n_rounds_, history_ :

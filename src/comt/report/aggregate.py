@@ -22,6 +22,8 @@ class AgentSummary:
     reliability: float | None = None
     #: how far the automatic choice believes its rows: 1 fully, 0 not at all, below 0: its labels are reversed
     weight: float | None = None
+    #: how they are read, where that is not simply as they are
+    reading: str = ""
     #: bytes that left it, by purpose, from its ledger: {"dual sums": 12800, …}
     sent: Mapping[str, int] = field(default_factory=dict)
     #: arrays that left it, and the fewest rows that any number in them sums

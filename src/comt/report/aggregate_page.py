@@ -30,6 +30,7 @@ def page(report: AggregateReport) -> str:
         rows=rows,
         trusted=trusted,
         flagged=flagged,
+        learnt_from=_learnt_from(report),
         sent=sent,
         comparison=_comparison(report) if report.comparison else None,
         reliability=_reliability(report),
@@ -42,6 +43,16 @@ def page(report: AggregateReport) -> str:
         has_categories=any(column.categories for column in report.columns),
         has_coefficients=any(column.coefficient is not None for column in report.columns),
     )
+
+
+def _learnt_from(report: AggregateReport) -> float:
+    """Return the share of all rows that were learnt from; that of the selection if agents did not count them."""
+    rows, used = 0, 0
+    for agent in report.agents:
+        if agent.used is None:
+            return report.selected_fraction
+        rows, used = rows + agent.rows, used + agent.used
+    return used / rows if rows else 1.0
 
 
 def _comparison(report: AggregateReport) -> Markup:

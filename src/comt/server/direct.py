@@ -13,7 +13,7 @@ times. A repaired loss grows with the loss itself, so a threshold on one is a th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,17 +33,21 @@ __all__ = ["Direct", "DirectSolution", "DirectTask", "solve", "starts", "teach"]
 #: turns of choosing rows: few rows settle by themselves; of many, those at the threshold would go on swapping for long, each
 #: swap worth less than 1e-6 of the objective (what is left is in ``selection_gap``)
 MAX_TURNS, MAX_TURNS_OF_MANY, ROUGH_TURNS = 10, 5, 5
+#: where descents start, as people are told
+TRUSTED_ONLY, UNVERIFIED_ONLY, DUAL = "trusted rows alone", "unverified rows alone", "dual teaching"
 #: at most this many agents give a start of their own
 MAX_AGENT_STARTS = 16
 #: buggy rows on which starts race, and how many of them go on to all rows
 SAMPLE, FINALISTS = 20_000, 2
 #: certificate and relative step that end a rough descent; two ends closer than APART are the same
 ROUGH_TOL, ROUGH_SETTLE, APART = 1e-3, 1e-2, 0.1
+#: objectives so close differ by rounding; objectives so close are told as one
+ROUNDING, SAME_END = 1e-12, 1e-6
 
 
 @dataclass(frozen=True)
 class Direct:
-    """The result: the start with the lowest objective, and how all of them ended (best first)."""
+    """The result: the start that reached the lowest objective, and how all of them ended (best first)."""
 
     best: DirectSolution
     solutions: list[DirectSolution]
@@ -55,9 +59,14 @@ class Direct:
 
     def sentence(self) -> str:
         """Say which start won."""
-        others = ", ".join(f"{s.name} {s.value:.6g}" for s in self.solutions[1:])
-        told = f" (others: {others})" if others else ""
-        return f"The descent from '{self.best.name}' reached the lowest objective, {self.best.value:.6g}{told}."
+        ends = [s for s in self.solutions if s is not self.best]
+        elsewhere = [s for s in ends if not _as_low(s.value, self.best.value, SAME_END)]
+        told = f"The lowest objective, {self.best.value:.6g}, was reached from {self.best.name}"
+        if count := len(ends) - len(elsewhere):
+            told += f" and {count} other start{'s' if count > 1 else ''}"
+        if elsewhere:
+            told += "; " + ", ".join(f"{s.name} led to {s.value:.6g}" for s in elsewhere)
+        return f"{told}."
 
 
 def solve(
@@ -108,28 +117,32 @@ def starts(
     agents = federation.agents
     plain = replace(problem, lambda_z=np.inf)
     buggy = replace(plain, lambda_trusted=0.0)
+    # an objective without trusted rows may still be searched from them; from zero, where all labels cost the same, it cannot
+    trusted = plain if plain.lambda_trusted > 0 else replace(plain, lambda_trusted=1.0)
     tasks = [
-        DirectTask(plain, zero, "trusted only", weights=np.zeros(len(agents))),
-        DirectTask(buggy, zero, "buggy only", weights=weights),
+        DirectTask(trusted, zero, TRUSTED_ONLY, weights=np.zeros(len(agents))),
+        DirectTask(buggy, zero, UNVERIFIED_ONLY, weights=weights),
     ]
     if single_agents and 1 < len(agents) <= MAX_AGENT_STARTS:
         alone = np.eye(len(agents))
-        tasks += [DirectTask(buggy, zero, f"agent {agent}", weights=alone[k]) for k, agent in enumerate(agents)]
+        tasks += [
+            DirectTask(buggy, zero, f"the rows of {agent} alone", weights=alone[k]) for k, agent in enumerate(agents)
+        ]
     solved = solve(federation, preparation, tasks, thin=thin, rough=True)
     found = {solution.name: solution.theta for solution in solved}
     if solved[0].sums.trusted_rows == 0:
-        del found["trusted only"]
+        del found[TRUSTED_ONLY]
     (taught,) = dual.attempt(
         federation,
         preparation,
-        [dual.Task(problem, found["buggy only"], found["buggy only"])],
+        [dual.Task(problem, found[UNVERIFIED_ONLY], found[UNVERIFIED_ONLY])],
         tol=ROUGH_TOL,
         settle=ROUGH_SETTLE,
         max_rounds=10,
         thin=thin,
     )
     if isinstance(taught, Solution):  # else the paper's crafting has no solution at this λ_Z; other starts need none
-        found["dual"] = taught.theta
+        found[DUAL] = taught.theta
     return found
 
 
@@ -141,28 +154,29 @@ def teach(
     fraction: float = 1.0,
     weights: Array | None = None,
     single_agents: bool = True,
-    models: Mapping[str, Array] | None = None,
     n_rows: float = 0.0,
     tol: float = 1e-8,
     max_rounds: int = 200,
 ) -> Direct:
     """Solve direct teaching from several starts side by side and return the lowest objective.
 
-    ``n_rows`` buggy rows, where that is known to be many, let the starts race on a part of them. ``models`` are starts
-    instead of the usual ones.
+    ``n_rows`` buggy rows, where that is known to be many, let the starts race on a part of them.
     """
     thin = max(1, int(np.ceil(n_rows / SAMPLE)))
-    if models is None:
-        models = starts(federation, preparation, problem, weights=weights, single_agents=single_agents, thin=thin)
+    models = starts(federation, preparation, problem, weights=weights, single_agents=single_agents, thin=thin)
     tasks = [DirectTask(problem, model, name, fraction, weights) for name, model in models.items()]
-    if thin > 1:
+    if fraction == 1.0 and np.isinf(problem.lambda_z):
+        tasks = tasks[:1]  # convex: every start leads to the same model
+    elif thin > 1:
         raced = solve(federation, preparation, tasks, thin=thin, rough=True)
         tasks = [DirectTask(problem, ended.theta, ended.name, fraction, weights) for ended in _apart(raced)]
     solutions = sorted(
         solve(federation, preparation, tasks, tol=tol, max_rounds=max_rounds, part=thin),
         key=lambda solution: solution.value,
     )
-    best = solutions[0]
+    # of ends that only rounding tells apart the first start's counts, so that the same rows give the same model
+    lowest = solutions[0].value
+    best = next(s for task in tasks for s in solutions if s.name == task.name and _as_low(s.value, lowest))
     if not best.certificate <= tol:
         raise ConvergenceError(
             f"direct teaching stopped at a certificate of {best.certificate:.1e} where tol={tol:g} is wanted; raise "
@@ -170,6 +184,10 @@ def teach(
             certificate=best.certificate,
         )
     return Direct(best, solutions)
+
+
+def _as_low(value: float, lowest: float, tolerance: float = ROUNDING) -> bool:
+    return value <= lowest + tolerance * abs(lowest)
 
 
 def _apart(raced: Sequence[DirectSolution]) -> list[DirectSolution]:

@@ -18,8 +18,10 @@ from comt.problem import Array, TeachingProblem
 from comt.server import admm, dual, newton_cg, noisy, selection
 from comt.server.ask import sums_at
 from comt.server.auto import choose
-from comt.server.auto.agents import ask_moments, moments_of, weigh_agents
+from comt.server.auto.agents import ask_moments, moments_of
 from comt.server.auto.choice import Choice, Line
+from comt.server.auto.moments import total
+from comt.server.contradiction import weigh_by_contradiction
 from comt.server.direct import teach
 from comt.server.dual import Watch
 from comt.server.grids import Wanted
@@ -111,10 +113,10 @@ def train(
     watched = (Watched if by_agent else Pooled)(federation, watch)
     if settings.teaching == "auto":
         return _choose(watched, settings, preparation, before)
+    if settings.teaching == "direct":
+        return _teach_directly(watched, settings, preparation, before)
     settings, choice, models = _tuned(watched, settings, preparation)
     problem = settings.problem
-    if settings.teaching == "direct":
-        return _teach_directly(watched, settings, preparation, before, choice, models)
     solver = settings.solver
     if solver == "newton" and preparation.width > MAX_MATRIX_WIDTH:
         solver = "newton-cg"
@@ -171,7 +173,7 @@ def train(
 
 
 def _tuned(
-    federation: Federation, settings: Settings, preparation: Preparation
+    federation: Federation, settings: Settings, preparation: Preparation, weights: Array | None = None
 ) -> tuple[Settings, Choice | None, tuple[tuple[Array, Array], ...]]:
     """Choose what is left to choose by cross-validation on the trusted rows; the chosen models are places to start from."""
     free_fraction = settings.select == "auto" and (settings.teaching == "direct" or bool(settings.automatic))
@@ -194,7 +196,7 @@ def _tuned(
         fraction=fraction,
         intercept=problem.intercept,
     )
-    tuned = tune(federation, preparation, wanted)
+    tuned = tune(federation, preparation, wanted, weights=weights)
     choice = Choice(
         theta=np.zeros(0),
         preparation=preparation,
@@ -212,36 +214,34 @@ def _tuned(
     return settled, choice, tuned.models
 
 
-def _teach_directly(
-    federation: Federation,
-    settings: Settings,
-    preparation: Preparation,
-    before: int,
-    choice: Choice | None,
-    models: tuple[tuple[Array, Array], ...],
-) -> Training:
-    """Solve Eq. 1 in the primal; agents that contradict everybody's trusted rows count for less."""
-    problem = settings.problem
-    moments = ask_moments(federation, preparation, problem.loss_name)
-    judged = weigh_agents(
+def _teach_directly(federation: Federation, settings: Settings, preparation: Preparation, before: int) -> Training:
+    """Solve Eq. 1 in the primal; agents that contradict the trusted rows more than the others do count for less.
+
+    Parameters are chosen with the agents weighted as in the fit itself, and the fit starts where it would start if they had
+    been given: the same numbers, chosen or given, lead to the same model. Single agents give starts only where agents are
+    not alike: otherwise who holds which row would decide which of many minima is found.
+    """
+    moments = ask_moments(federation, preparation, settings.problem.loss_name)
+    judged = weigh_by_contradiction(
         federation,
         preparation,
         moments_of(moments["moments"], moments["rows"]),
-        float(moments["trusted_rows"].sum()),
-        problem.loss_name,
+        total(moments_of(moments["trusted"], moments["trusted_rows"])),
+        settings.problem.loss_name,
     )
+    weights = judged.weights if (judged.weights < 1.0).any() else None
+    settings, choice, _ = _tuned(federation, settings, preparation, weights)
     fraction = 1.0 if settings.select is None else float(settings.select)
-    limit = settings.max_rounds or _DEFAULT_ROUNDS["newton"]
     direct = teach(
         federation,
         preparation,
-        problem,
+        settings.problem,
         fraction=fraction,
-        weights=judged.weights,
-        models={f"search {number}": model for number, (_, model) in enumerate(models, start=1)} or None,
+        weights=weights,
+        single_agents=weights is not None,
         n_rows=float(moments["rows"].sum()),
         tol=settings.tol,
-        max_rounds=limit,
+        max_rounds=settings.max_rounds or _DEFAULT_ROUNDS["newton"],
     )
     best = direct.best
     selected = None
@@ -261,7 +261,7 @@ def _teach_directly(
         choice=Choice(
             theta=best.theta,
             preparation=preparation,
-            lines=(Line(f"direct teaching from {best.name}", 1.0, best.value),),
+            lines=(Line(f"direct teaching, started from {best.name}", 1.0, best.value),),
             trusted_rows=int(best.sums.trusted_rows),
             agents=judged.agents,
             agent_weights=judged.weights,

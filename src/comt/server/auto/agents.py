@@ -46,13 +46,14 @@ class AgentWeights:
     def sentence(self) -> str:
         """Say which agents contradict the trusted rows."""
         if not self.doubted:
-            return f"No agent of {len(self.agents)} contradicts the trusted rows."
+            return f"No agent of {len(self.agents)} contradicts the trusted rows more than the others do."
         told = [
             f"{name} (p = {p:.1e}, weight {weight:.3f})"
             for name, p, weight in zip(self.agents, self.p_values, self.weights, strict=True)
             if weight < DOUBTED
         ]
-        return f"{len(told)} of {len(self.agents)} agents contradict the trusted rows: {', '.join(told)}."
+        count = f"{len(told)} of {len(self.agents)}"
+        return f"{count} agents contradict the trusted rows more than the others do: {', '.join(told)}."
 
 
 def moments_of(joints: Array, rows: Array) -> list[Moments]:

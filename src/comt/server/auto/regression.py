@@ -47,6 +47,8 @@ ROBUST_FROM = 3.0
 KEPT_FROM_ALL, KEPT_FROM_TRUSTED = (0.9, 0.7, 0.5), (0.7, 0.5, 0.3)
 #: weight of an agent whose rows are not believed at all
 NOT_BELIEVED = 0.02
+#: families of centres that are made of the rows of all agents alike
+ALIKE = ("all rows", "either sign", "trimmed")
 
 
 def choose(federation: Federation, preparation: Preparation) -> Choice:
@@ -119,6 +121,7 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     doubt = -plain_log_odds(evidence, compared, speaks, averaged, averaged_error, float(shares[of_two_signs].sum()))
     keep, instead, *in_units = softmax([0.0, doubt, *units.log_odds]).tolist()
     kept, names = "unverified rows of the believed agents, as they are", units.names
+    in_any_reading = weights
     if camps is not None:
         weights = camps.believed(weights, in_units[0] / max(keep + in_units[0], 1e-300))
         kept, smaller = camps.names(federation.agents)
@@ -136,6 +139,8 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         trusted_rows=int(trusted.rows),
         agents=federation.agents,
         agent_weights=weights,
+        in_any_reading=in_any_reading,
+        alike=instead * float(shares[[centre.family in ALIKE for centre in centres]].sum()),
         plain=keep,
         certificate=_certificate(believed, plain),
         notes=tuple(f"{name}: p = {p:.2g}" for name, p in compared.parts.items()),
