@@ -10,6 +10,9 @@ import pytest
 from comt import CoMTClassifier, CoMTRegressor
 from comt.server import dual
 
+# fewer than ten trusted rows are warned of where they choose anything
+pytestmark = pytest.mark.filterwarnings("ignore::comt.errors.NoTrustedRowsWarning")
+
 TEACHINGS = ("auto", "dual", "direct")
 ROWS, TRUSTED = 60, 9
 

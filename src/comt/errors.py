@@ -95,4 +95,4 @@ class SparsityWarning(UserWarning):
 
 
 class NoTrustedRowsWarning(UserWarning):
-    """No row is trusted, so automatic choice has nothing to choose by."""
+    """No row is trusted, or too few are, so automatic choice has nothing to choose by."""

@@ -41,16 +41,19 @@ def check_settings(estimator: Any, loss_name: LossName) -> Settings:
             raise InputError(
                 f"select={estimator.select!r} is not a fraction in (0, 1]; choose such a value, or 'auto'."
             )
-        if estimator.teaching != "direct" and estimator.select_by != "loss" and float(estimator.select) < 1.0:
-            warnings.warn(
-                "select keeps the rows with the largest |alpha|, as the paper does: those that fit worst (erratum "
-                "E13); use select_by='loss' to keep the rows that fit best and refit.",
-                SelectionWarning,
-                stacklevel=4,
-            )
     given = {name: getattr(estimator, name) for name in _LAMBDAS}
     automatic = frozenset(name for name, value in given.items() if isinstance(value, str) and value == "auto")
     numbers = {name: _UNCHOSEN[name] if name in automatic else value for name, value in given.items()}
+    # where cross-validation chooses λ's, it takes the usable rule unless the paper's is asked for by its name
+    rule = estimator.select_by or ("loss" if automatic else "alpha")
+    part = isinstance(estimator.select, (int, float)) and estimator.select < 1.0
+    if estimator.teaching != "direct" and part and rule == "alpha":
+        warnings.warn(
+            "select keeps the rows with the largest |alpha|, as the paper does: those that fit worst (erratum "
+            "E13); use select_by='loss' to keep the rows that fit best and refit.",
+            SelectionWarning,
+            stacklevel=4,
+        )
     problem = TeachingProblem(
         loss_name,
         numbers["lambda_w"],

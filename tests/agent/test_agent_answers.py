@@ -212,6 +212,22 @@ def test_trusted_score(case):
         assert found["target_sq"][i] == pytest.approx((wanted**2).sum())
 
 
+def test_trusted_score_against_another_model_on_the_same_rows(case):
+    loss_name, agent, _, (features, targets) = case
+    theta, against = models(loss_name, 3), 0.1 * models(loss_name, 3)[::-1]
+    query = TrustedScore(loss_name=loss_name, preparation=PREPARATION, theta=theta, against=against)
+    found = ask(agent, query).arrays
+    for i in range(3):
+        ours, others = (
+            (features @ model - targets) ** 2 / 2
+            if loss_name == "squared"
+            else np.log1p(np.exp(-targets * (features @ model)))
+            for model in (theta[i], against[i])
+        )
+        assert found["product"][i] == pytest.approx((ours * others).sum())
+        assert found["tenths"][i] == (ours < 0.1 * others).sum()
+
+
 def test_residual_scale(case):
     loss_name, agent, (features, targets), (trusted, wanted) = case
     theta = models(loss_name, 1)[0]

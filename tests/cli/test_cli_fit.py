@@ -127,7 +127,7 @@ def test_private_files_are_readable_by_their_owner_only(folder):
 
 
 def test_one_object_for_machines_and_the_paper_rule_is_noted(folder, capsys):
-    assert fit("--drop", "sick", "verified", "--select", "0.5", "--json") == 0
+    assert fit("--drop", "sick", "verified", "--select", "0.5", "--select-by", "alpha", "--json") == 0
     captured = capsys.readouterr()
     summary = json.loads(captured.out)
     assert captured.err == ""
@@ -137,7 +137,14 @@ def test_one_object_for_machines_and_the_paper_rule_is_noted(folder, capsys):
     assert summary["agents"][0]["bytes_sent"] > 0
     assert summary["certificate"] <= summary["tol"]
     assert "buggy rows alone" in summary["notes"][0]
-    assert "erratum E13" in summary["notes"][1]
+    assert any("erratum E13" in note for note in summary["notes"])
+
+
+def test_a_fraction_is_of_the_rows_that_fit_best_where_parameters_are_chosen(folder, capsys):
+    assert fit("--drop", "sick", "verified", "--select", "0.5", "--json") == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert not any("erratum E13" in note for note in summary["notes"])
+    assert summary["choice"].count("unverified rows are taken at their word") == 1
 
 
 def test_csv_dialects_give_the_same_model(folder):

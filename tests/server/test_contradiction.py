@@ -153,4 +153,4 @@ def test_chosen_parameters_are_those_of_the_weighted_objective_and_lead_where_gi
     ).fit(X, y, agents=agents, trusted=trusted)
     np.testing.assert_allclose(given.coef_, chosen.coef_, rtol=1e-9)
     assert "search" not in chosen.summary()
-    assert "started from " in chosen.choice_.lines[0].candidate
+    assert "was reached from " in chosen.choice_.sentence

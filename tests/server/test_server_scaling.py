@@ -224,11 +224,16 @@ def test_nearly_half_one_value_in_the_middle(share):
     assert 0.55 < scale[0] < 0.85
 
 
-@pytest.mark.parametrize("heavy", ["codes", "long tail"])
-def test_far_values_on_one_side_do_not_widen_the_scale(heavy):
+@pytest.mark.parametrize("heavy", ["codes", "long tail", "another unit"])
+def test_far_values_do_not_widen_the_scale(heavy):
     rng = np.random.default_rng(4)
     normal = rng.normal(size=4000)
-    values = np.where(rng.random(4000) < 0.2, -999.0, normal) if heavy == "codes" else np.exp(3.0 * normal)
+    far = rng.random(4000) < 0.2
+    values = {
+        "codes": np.where(far, -999.0, normal),
+        "long tail": np.exp(3.0 * normal),
+        "another unit": np.where(np.arange(4000) < 1700, 1000.0 * normal, normal),
+    }[heavy]
     quartiles = np.quantile(values, [0.25, 0.75])
     _, scale = center_and_scale(federate(values[:, None]), 1)
     assert scale[0] == pytest.approx(np.diff(quartiles)[0] / NORMAL_IQR, rel=0.03)

@@ -229,6 +229,10 @@ def _trusted_score(query: TrustedScore, agent: Agent) -> Answer:
         arrays["hits"][index] += np.count_nonzero(np.sign(scores) == np.sign(wanted))
         arrays["target"][index] += wanted.sum()
         arrays["target_sq"][index] += wanted @ wanted
+        if query.against is not None:
+            other = loss.value(features[chosen] @ query.against[index], wanted)
+            arrays["product"][index] += value @ other
+            arrays["tenths"][index] += np.count_nonzero(value < 0.1 * other)
     rows = _fewest(arrays["rows"])
     return Answer(arrays, dict.fromkeys(arrays, rows))
 

@@ -84,3 +84,5 @@ def _models(query: ModelQuery) -> Iterator[tuple[Array, bool]]:
         yield query.theta, False
     elif isinstance(query, (TrustedSums, TrustedScore, TrustedLeftOut)):
         yield query.theta, True
+        if isinstance(query, TrustedScore) and query.against is not None:
+            yield query.against, True

@@ -160,6 +160,8 @@ class CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc
                 NoTrustedRowsWarning,
                 stacklevel=4,
             )
+        if settings.choosing and training.choice is not None and training.choice.undecided:
+            warnings.warn(training.choice.sentence, NoTrustedRowsWarning, stacklevel=4)
         if settings.problem.lambda_alpha > 0 and sums.rows > 0 and sums.active <= len(training.theta):
             warnings.warn(
                 f"only {sums.active:.0f} of {sums.rows:.0f} rows have an alpha other than 0, fewer than coefficients; lower "
@@ -204,7 +206,11 @@ class CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc
         ]
         if self.choice_ is not None:
             lines.append(self.choice_.sentence)
-            lines += [f"  {line.share:6.1%}  {line.candidate}" for line in self.choice_.lines[:8]]
+            beside = any(line.share == 0.0 for line in self.choice_.lines)
+            lines += [
+                f"  {line.share:6.1%}  {line.candidate}{f': held-out loss {line.loss:.4g}' if beside else ''}"
+                for line in self.choice_.lines[:8]
+            ]
         return "\n".join(lines)
 
     def issues(self, changes: bool = False) -> pd.DataFrame:

@@ -30,12 +30,12 @@ class CoMTRegressor(RegressorMixin, CoMTLinear):  # type: ignore[misc]
         repairs features instead of spoiling them (erratum E5).
     lambda_w, lambda_trusted, lambda_alpha, lambda_z:
         Weights of the objective; sums, not means. ``lambda_z=numpy.inf`` changes no features (CoMT-subset). ``"auto"``:
-        by cross-validation on the trusted rows.
+        by cross-validation on the trusted rows, among which buggy-only and trusted-only stand as they are.
     select:
         None: learn from all rows; a fraction in (0, 1]; ``"auto"``: the fraction that does best on held-out trusted rows.
     select_by:
         ``"alpha"``: the paper's rule (largest \\|α\\|, see erratum E13); ``"loss"``: keep the smallest losses and refit.
-        None: ``"alpha"`` for a given fraction, ``"loss"`` for ``"auto"``.
+        None: ``"alpha"`` for a given fraction with numbers for every λ; ``"loss"`` where anything is ``"auto"``.
     solver:
         ``"newton"``; ``"newton-cg"`` (agents send vectors only; taken by itself beyond 1,000 columns); ``"admm"``
         (Algorithm 1, corrected).

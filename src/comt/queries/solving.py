@@ -223,20 +223,30 @@ class SubsetSum(ModelQuery):
 class TrustedScore(ModelQuery):
     """How well B models do on the trusted rows: Σ loss, Σ error², hits, and the targets' own moments.
 
-    ``fold`` restricts each model to one fold (−1: all rows).
+    ``fold`` restricts each model to one fold (−1: all rows). With models to compare with (``against``, one each), Σ of the
+    product of both losses tells how surely one is better than the other on the same rows, and ``tenths`` counts the rows on
+    which it leaves less than a tenth of the other's loss.
     """
 
     purpose: ClassVar[str] = "score on trusted rows"
     theta: Array  # (B, p)
     fold: NDArray[np.int64] | None = None
     n_folds: int = 0
+    against: Array | None = None  # (B, p)
 
     def __post_init__(self) -> None:
         check_batch(self.theta, "theta")
+        if self.against is not None and self.against.shape != self.theta.shape:
+            raise ProtocolError(
+                f"against has shape {self.against.shape} where {self.theta.shape} is due: one model for each."
+            )
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Per model."""
-        return {name: (len(self.theta),) for name in ("rows", "loss", "loss_sq", "hits", "target", "target_sq")}
+        names = ("rows", "loss", "loss_sq", "hits", "target", "target_sq")
+        return {
+            name: (len(self.theta),) for name in (*names, *(("product", "tenths") if self.against is not None else ()))
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import numpy as np
 from comt.federation.base import Federation
 from comt.preparation import Preparation
 from comt.problem import Array, Sums, TeachingProblem, direct_certificate, direct_value
-from comt.queries import DirectSums, Keep
+from comt.queries import MAX_BATCH, DirectSums, Keep
 from comt.server import dual
 from comt.server.selection import thresholds
 
@@ -132,9 +132,12 @@ class Exchange:
         self._n_folds, self._thin = n_folds, thin
 
     def sums(self, questions: Sequence[Question]) -> list[State]:
-        """Answer every question; one exchange."""
+        """Answer every question: one exchange, or more where the answers are too large for one."""
         if not questions:
             return []
+        most = min(MAX_BATCH, max(1, dual.MAX_EXCHANGE_BYTES // dual.answer_bytes(len(questions[0].theta))))
+        if len(questions) > most:
+            return [*self.sums(questions[:most]), *self.sums(questions[most:])]
         runs = [question.run for question in questions]
         weights = self._weights(runs)
         keep = None

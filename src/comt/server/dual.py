@@ -9,11 +9,14 @@ import numpy as np
 
 from comt.errors import ConvergenceError
 from comt.federation.base import Federation
-from comt.optimize import frozen, saddle
+from comt.optimize import frozen, saddle, trusted_alone
 from comt.optimize.points import Asking, Points, Solution, drive
 from comt.preparation import Preparation
 from comt.problem import Array, Sums, TeachingProblem
-from comt.queries import MAX_BATCH, Curvature, DualSums, Keep
+from comt.queries import MAX_ANSWER_BYTES, MAX_BATCH, Curvature, DualSums, Keep
+
+#: the most that one exchange asks an agent to send: below the limit that owners set unless they say otherwise
+MAX_EXCHANGE_BYTES = MAX_ANSWER_BYTES // 2
 
 Watch = Callable[[dict[str, float]], None]
 
@@ -29,6 +32,8 @@ class Task:
     keep_model: Array | None = None
     keep_threshold: float = np.inf
     held_out: int = -1
+    #: learn from the trusted rows alone
+    alone: bool = False
 
 
 def solve(
@@ -142,6 +147,8 @@ def _solver(
     task: Task, tol: float, settle: float, max_rounds: int, history: list[dict[str, float]]
 ) -> Asking[Solution]:
     problem = task.problem
+    if task.alone:
+        return trusted_alone.solve(problem, task.start_theta, tol=tol, settle=settle, max_rounds=max_rounds)
     if problem.loss.piecewise_quadratic:
         return frozen.solve(problem, task.start_r, tol=tol, max_rounds=max_rounds, history=history)
     return saddle.solve(
@@ -157,28 +164,52 @@ def _exchange(
     n_folds: int,
     thin: int,
 ) -> dict[int, list[Sums]]:
-    """Answer the questions of all tasks: one exchange, or more where they name too many models for one."""
+    """Answer the questions of all tasks: one exchange, or more where their answers are too many or too large for one.
+
+    Tasks that ask the same (least squares begins with the same moments, whatever the λ's) share one answer.
+    """
+    firsts: dict[tuple[object, ...], int] = {}
+    same = {i: firsts.setdefault(_content(tasks[i], points), i) for i, points in sorted(asked.items())}
+    distinct = {i: asked[i] for i in firsts.values()}
     answers: dict[int, list[Sums]] = {}
-    for group in _groups(asked):
+    for group in _groups(distinct):
         query = _question(preparation, [(tasks[i], asked[i]) for i in group], n_folds, thin)
         found = iter(query.unpack(federation.sum(query)))
         for i in group:
             own = [next(found) for _ in asked[i].r]
             answers[i] = own if thin == 1 else [scaled(sums, thin) for sums in own]
-    return answers
+    return {i: answers[first] for i, first in same.items()}
+
+
+def _content(task: Task, points: Points) -> tuple[object, ...]:
+    """Return all that an answer depends on; features are not crafted at r = 0, whatever λ_Z is."""
+    price = task.problem.lambda_z if points.r.any() else np.inf
+    alpha = task.problem.lambda_alpha if points.lambda_alpha is None else points.lambda_alpha
+    keep = None if task.keep_model is None else (task.keep_model.tobytes(), task.keep_threshold)
+    models = (points.r.tobytes(), points.theta.tobytes())
+    return (*models, points.curvature, alpha, price, keep, task.held_out)
 
 
 def _groups(asked: dict[int, Points]) -> Iterator[list[int]]:
-    """Put tasks together as long as one question may name all their models."""
+    """Put tasks together as long as one question may name all their models, and one answer hold all their matrices."""
     group: list[int] = []
-    models = 0
+    models = size = 0
     for i in sorted(asked):
-        if group and models + len(asked[i].r) > MAX_BATCH:
+        count = len(asked[i].r)
+        own = count * answer_bytes(asked[i].r.shape[1])
+        if group and (models + count > MAX_BATCH or size + own > MAX_EXCHANGE_BYTES):
             yield group
-            group, models = [], 0
+            group, models, size = [], 0, 0
         group.append(i)
-        models += len(asked[i].r)
-    yield group
+        models += count
+        size += own
+    if group:
+        yield group
+
+
+def answer_bytes(width: int) -> int:
+    """Return how large the sums at one model are: two matrices, three vectors, and some numbers."""
+    return 8 * (2 * width**2 + 3 * width + 16)
 
 
 def _question(preparation: Preparation, asking: Sequence[tuple[Task, Points]], n_folds: int, thin: int) -> DualSums:

@@ -1,36 +1,42 @@
-"""Fit every candidate without each fold of the trusted rows, and score it on the fold: one batch, whatever its size."""
+"""Score every candidate on trusted rows it was not fitted to, and compare it with the simple choices row by row."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
-from comt.federation.base import Federation
-from comt.optimize.points import Solution
-from comt.preparation import Preparation
 from comt.problem import Array
 from comt.queries import DualSums, TrustedScore
-from comt.server import direct, dual
-from comt.server.grids import Candidate, Teaching
-from comt.server.selection import thresholds
+from comt.server.candidate_fits import Fits, Models
+from comt.server.grids import Candidate, Kind
 
-#: a candidate whose buggy loss is this many times that of predicting nothing (and of the plain fit) is a catastrophe
-CATASTROPHE = 5.0
-#: certificate, and relative size of the next step, that are enough to compare candidates; that step squares them
-SEARCH_TOL, SEARCH_SETTLE = 1e-5, 3e-3
+#: a model whose buggy loss is this many times that of predicting nothing (and of the plain fit) is absurd on some rows
+ABSURD = 5.0
+#: such a model replaces buggy-only only if its held-out losses are clearly below this share of buggy-only's: either those
+#: rows are wrong, or trusted rows hold nothing like them; then a model that is only somewhat better elsewhere is a trap
+ABSURD_SHARE = 0.5
+#: confidence with which a candidate must be better than buggy-only; fewer than FEW rows hardly ever are enough
+CLEARLY, CLEARLY_OF_FEW, FEW = 0.99, 0.999, 10
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A candidate with its mean held-out loss and the standard error of that mean; ``excluded`` says why it cannot win."""
+    """A candidate with its mean held-out loss and the standard error of that mean.
+
+    ``beats`` names the simple choices that it does clearly better than on the same rows: buggy-only by a t-test,
+    trusted-only by a standard error. ``absurd``: it predicts some buggy rows absurdly. ``excluded`` says why it cannot win.
+    """
 
     candidate: Candidate
     loss: float
     loss_error: float
     excluded: str = ""
+    absurd: bool = False
+    beats: frozenset[Kind] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -39,50 +45,51 @@ class Folds:
 
     n_folds: int
     occupied: tuple[int, ...]
+    #: whether all trusted labels are the same but for one at most: how far apart classes lie is then not to be seen
+    one_class: bool = False
 
 
-#: (r, θ) of every candidate without every fold
-Models = dict[tuple[Candidate, int], tuple[Array, Array]]
+@dataclass(frozen=True)
+class _Totals:
+    """Σ ℓ and Σ ℓ² over the trusted rows of every candidate."""
+
+    rows: float
+    loss: Array
+    loss_sq: Array
 
 
 @dataclass(frozen=True)
 class Search:
     """Everything that scoring candidates needs besides them."""
 
-    federation: Federation
-    preparation: Preparation
-    teaching: Teaching
+    fits: Fits
     folds: Folds
-    start: Array  # a plain fit of the buggy rows
-    max_rounds: int
-    weights: Array | None = None  # of agents, for direct teaching
 
     def scores(
         self, candidates: Sequence[Candidate], thin: int, known: Models | None = None
     ) -> tuple[list[Scored], Models]:
         """Return held-out losses of all candidates, on every thin-th buggy row, and the models; ``known`` ones are starts."""
-        fit = self._fit_dual if self.teaching == "dual" else self._fit_direct
         # what does not look at the trusted rows is the same in every fold
         fits = list(dict.fromkeys((c, self._fold(c, fold)) for c in candidates for fold in self.folds.occupied))
-        models = fit(fits, thin, known or {})
-        width = self.preparation.width
-        thetas = np.zeros((len(candidates), len(self.folds.occupied), width))
-        excluded = [""] * len(candidates)
+        models = self.fits.models(fits, thin, known or {})
+        thetas = np.zeros((len(candidates), len(self.folds.occupied), self.fits.preparation.width))
+        solved = np.ones(len(candidates), dtype=bool)
         for row, candidate in enumerate(candidates):
             for column, fold in enumerate(self.folds.occupied):
                 model = models.get((candidate, self._fold(candidate, fold)))
                 if model is None:
-                    excluded[row] = "no solution"
+                    solved[row] = False
                 else:
                     thetas[row, column] = model[1]
-        for row in np.flatnonzero(self._catastrophes(candidates, thetas, thin)).tolist():
-            excluded[row] = "absurd on buggy rows"
-        mean, error = self._held_out(candidates, thetas)
+        absurd = self._absurd(candidates, thetas, thin)
+        totals = self._held_out(candidates, thetas)
+        mean, error = _mean_and_error(totals.rows, totals.loss, totals.loss_sq)
+        beaten = self._beaten(candidates, thetas, totals, np.where(solved, mean, np.inf), absurd)
         scored = [
-            Scored(candidate, float(loss), float(spread), why)
-            if why != "no solution"
-            else Scored(candidate, np.inf, np.inf, why)
-            for candidate, loss, spread, why in zip(candidates, mean, error, excluded, strict=True)
+            Scored(c, float(mean[i]), float(error[i]), "", bool(absurd[i]), beaten[i])
+            if solved[i]
+            else Scored(c, np.inf, np.inf, "no solution")
+            for i, c in enumerate(candidates)
         ]
         return scored, models
 
@@ -90,25 +97,52 @@ class Search:
     def _fold(candidate: Candidate, fold: int) -> int:
         return fold if candidate.problem.lambda_trusted > 0 else -1
 
-    def _held_out(self, candidates: Sequence[Candidate], thetas: Array) -> tuple[Array, Array]:
-        """Return mean loss and its standard error over the trusted rows, each scored by models that have not seen it."""
-        count, folds, width = thetas.shape
-        query = TrustedScore(
+    def _question(self, candidates: Sequence[Candidate], thetas: Array, against: Array | None = None) -> TrustedScore:
+        count, _, width = thetas.shape
+        return TrustedScore(
             loss_name=candidates[0].problem.loss_name,
-            preparation=self.preparation,
+            preparation=self.fits.preparation,
             theta=thetas.reshape(-1, width),
             fold=np.tile(np.array(self.folds.occupied), count),
             n_folds=self.folds.n_folds,
+            against=against,
         )
-        answer = self.federation.sum(query)
-        totals = {name: array.reshape(count, folds).sum(axis=1) for name, array in answer.items()}
-        rows = totals["rows"]
-        mean = totals["loss"] / rows
-        variance = np.maximum(totals["loss_sq"] / rows - mean**2, 0.0) * rows / np.maximum(rows - 1.0, 1.0)
-        return mean, np.sqrt(variance / rows)
 
-    def _catastrophes(self, candidates: Sequence[Candidate], thetas: Array, thin: int) -> NDArray[np.bool_]:
-        """Return which candidates predict the buggy rows absurdly: a few trusted rows need not show it.
+    def _held_out(self, candidates: Sequence[Candidate], thetas: Array) -> _Totals:
+        """Score each trusted row by models that have not seen it."""
+        answer = self.fits.federation.sum(self._question(candidates, thetas))
+        totals = {name: array.reshape(thetas.shape[:2]).sum(axis=1) for name, array in answer.items()}
+        return _Totals(float(totals["rows"][0]), totals["loss"], totals["loss_sq"])
+
+    def _beaten(
+        self, candidates: Sequence[Candidate], thetas: Array, totals: _Totals, mean: Array, absurd: NDArray[np.bool_]
+    ) -> list[frozenset[Kind]]:
+        """Return which simple choices every candidate does clearly better than: differences row by row, one exchange."""
+        rivals = simple_choices(candidates, mean)
+        beaten: list[set[Kind]] = [set() for _ in candidates]
+        count, _, width = thetas.shape
+        against = [np.tile(thetas[rival], (count, 1)) for rival in rivals.values()]
+        everything = np.concatenate([thetas] * len(rivals))
+        query = self._question([*candidates] * len(rivals), everything, np.concatenate(against).reshape(-1, width))
+        answer = self.fits.federation.sum(query)
+        products, tenths = (answer[name].reshape(len(rivals), count, -1).sum(axis=2) for name in ("product", "tenths"))
+        for (kind, rival), product, tenth in zip(rivals.items(), products, tenths, strict=True):
+            # trusted-only is held against others once buggy-only is refuted; between these two, evidence is what counts
+            share = np.where(absurd & (not absurd[rival]) & (kind != "trusted only"), ABSURD_SHARE, 1.0)
+            lead = share * totals.loss[rival] - totals.loss
+            lead_sq = share**2 * totals.loss_sq[rival] - 2.0 * share * product + totals.loss_sq
+            ahead, spread = _mean_and_error(totals.rows, lead, lead_sq)
+            quantile = _quantile(kind, totals.rows)
+            clearly = ahead > quantile * spread
+            # one trusted row far out must not hide that nearly all others speak against the rival
+            nearly_all = 2.0 * tenth - totals.rows > quantile * np.sqrt(totals.rows)
+            clearly |= nearly_all & (mean < mean[rival])
+            for index in np.flatnonzero(clearly & np.isfinite(mean)).tolist():
+                beaten[index].add(kind)
+        return [frozenset(kinds) for kinds in beaten]
+
+    def _absurd(self, candidates: Sequence[Candidate], thetas: Array, thin: int) -> NDArray[np.bool_]:
+        """Return which candidates predict some of the buggy rows absurdly: a few trusted rows need not show it.
 
         Squared losses only: negated targets cost a right model at most four times the targets' variance, while a
         coefficient that was never tested on the tail of its column costs any amount.
@@ -117,10 +151,10 @@ class Search:
         if not loss.piecewise_quadratic:
             return np.zeros(len(candidates), dtype=bool)
         width = thetas.shape[-1]
-        models = np.concatenate([np.zeros((1, width)), self.start[None], thetas.reshape(-1, width)])
+        models = np.concatenate([np.zeros((1, width)), self.fits.start[None], thetas.reshape(-1, width)])
         query = DualSums(
             loss_name=loss.name,
-            preparation=self.preparation,
+            preparation=self.fits.preparation,
             r=models,
             theta=np.zeros_like(models),
             lambda_alpha=np.zeros(len(models)),
@@ -128,92 +162,29 @@ class Search:
             curvature="none",
             thin=thin,
         )
-        value = self.federation.sum(query)["phi"]
-        limit = CATASTROPHE * max(float(value[0]), float(value[1]))
+        value = self.fits.federation.sum(query)["phi"]
+        limit = ABSURD * max(float(value[0]), float(value[1]))
         absurd: NDArray[np.bool_] = np.median(value[2:].reshape(thetas.shape[:2]), axis=1) > limit
         return absurd
 
-    def _fit_dual(self, fits: Sequence[tuple[Candidate, int]], thin: int, known: Models) -> Models:
-        """Solve all (candidate, fold); fractions keep the smallest losses under the solution with all rows, and refit."""
-        plain = (self.start, self.start)
-        whole = list(dict.fromkeys((replace(candidate, fraction=1.0), fold) for candidate, fold in fits))
-        tasks = [dual.Task(fit[0].problem, *known.get(fit, plain), held_out=fit[1]) for fit in whole]
-        models: Models = {
-            fit: (solved.r, solved.theta)
-            for fit, solved in zip(whole, self._attempt(tasks, thin), strict=True)
-            if solved is not None
-        }
-        some = [
-            (fit, models[base])
-            for fit in fits
-            if fit[0].fraction < 1.0 and (base := (replace(fit[0], fraction=1.0), fit[1])) in models
-        ]
-        if some:
-            cuts = thresholds(
-                self.federation,
-                self.preparation,
-                fits[0][0].problem,
-                "loss",
-                np.stack([theta for _, (_, theta) in some]),
-                np.array([candidate.fraction for (candidate, _), _ in some]),
-                exact=thin == 1,
-                thin=thin,
-            )
-            refits = [
-                dual.Task(fit[0].problem, *known.get(fit, start), start[1], float(cut), fit[1])
-                for (fit, start), cut in zip(some, cuts, strict=True)
-            ]
-            for (fit, _), solved in zip(some, self._attempt(refits, thin), strict=True):
-                if solved is not None:
-                    models[fit] = (solved.r, solved.theta)
-        return models
 
-    def _attempt(self, tasks: Sequence[dual.Task], thin: int) -> list[Solution | None]:
-        outcomes = dual.attempt(
-            self.federation,
-            self.preparation,
-            tasks,
-            tol=SEARCH_TOL,
-            settle=SEARCH_SETTLE,
-            max_rounds=self.max_rounds,
-            max_exchanges=self.max_rounds,
-            n_folds=self.folds.n_folds,
-            thin=thin,
-        )
-        return [outcome if isinstance(outcome, Solution) else None for outcome in outcomes]
+def simple_choices(candidates: Sequence[Candidate], mean: Array) -> dict[Kind, int]:
+    """Return where buggy-only and trusted-only are, the best of each; "plain" stands in where λ_trusted is given."""
+    best: dict[Kind, int] = {}
+    for index in np.argsort(mean, kind="stable").tolist():
+        best.setdefault(candidates[index].kind, index)
+    simple: tuple[Kind, ...] = ("buggy only", "trusted only")
+    return {kind: best[kind] for kind in simple if kind in best} or {"plain": best["plain"]}
 
-    def _fit_direct(self, fits: Sequence[tuple[Candidate, int]], thin: int, known: Models) -> Models:
-        """Solve all (candidate, fold) from the plain fit and from a fit of the trusted rows; the lower objective counts.
 
-        With all rows one start is enough: the problem is convex, or nearly so where repairs are small.
-        """
-        fresh = sorted({fold for candidate, fold in fits if (candidate, fold) not in known})
-        problem = fits[0][0].problem
-        trusted = replace(problem, lambda_w=1.0, lambda_trusted=1.0, lambda_alpha=0.0, lambda_z=np.inf)
-        silent = np.zeros(len(self.federation.agents))
-        alone = self._descend(
-            [direct.DirectTask(trusted, self.start, weights=silent, held_out=fold) for fold in fresh], thin
-        )
-        from_trusted = {fold: solution.theta for fold, solution in zip(fresh, alone, strict=True)}
-        owner, tasks = [], []
-        for candidate, fold in fits:
-            if (candidate, fold) in known:
-                starts = [known[candidate, fold][1]]
-            else:
-                starts = [self.start] if candidate.fraction == 1.0 else [self.start, from_trusted[fold]]
-            for start in starts:
-                owner.append((candidate, fold))
-                tasks.append(
-                    direct.DirectTask(
-                        candidate.problem, start, fraction=candidate.fraction, weights=self.weights, held_out=fold
-                    )
-                )
-        models: Models = {}
-        lowest: dict[tuple[Candidate, int], float] = {}
-        for fit, solution in zip(owner, self._descend(tasks, thin), strict=True):
-            if solution.value < lowest.get(fit, np.inf):
-                models[fit], lowest[fit] = (solution.theta, solution.theta), solution.value
-        return models
+def _quantile(kind: Kind, rows: float) -> float:
+    if kind == "trusted only":
+        return 1.0
+    level = CLEARLY if rows >= FEW else CLEARLY_OF_FEW
+    return float(stdtrit(max(rows - 1.0, 1.0), level))
 
-    def _descend(self, tasks: Sequence[direct.DirectTask], thin: int) -> list[direct.DirectSolution]:
-        return direct.solve(self.federation, self.preparation, tasks, n_folds=self.folds.n_folds, thin=thin, rough=True)
+
+def _mean_and_error(rows: float, total: Array, total_sq: Array) -> tuple[Array, Array]:
+    mean = total / rows
+    variance = np.maximum(total_sq / rows - mean**2, 0.0) * rows / max(rows - 1.0, 1.0)
+    return mean, np.sqrt(variance / rows)

@@ -22,7 +22,7 @@ from comt.queries import OCTAVES, Histogram, Spread, coarse_edges
 NORMAL_IQR = 1.349
 #: distance of the outer deciles of a normal distribution in standard deviations
 NORMAL_DECILES = 2.563
-QUARTILES, DECILES = np.array([0.25, 0.5, 0.75]), np.array([0.1, 0.5, 0.9])
+QUARTILES, DECILES, MIDDLE = np.array([0.25, 0.5, 0.75]), np.array([0.1, 0.5, 0.9]), np.array([0.4, 0.5, 0.6])
 #: quartiles closer together than this (in their distance) are one value; if the middle half is then so much narrower than
 #: the deciles say, it is no measure of the other values' spread
 ONE_VALUE, NARROW = 0.02, 0.45
@@ -63,6 +63,10 @@ def center_and_scale(federation: Federation, n_columns: int) -> tuple[Array, Arr
     # columns of two values are tied, too: coarse counts tell that their deciles are not far enough apart to ask for them
     lowest, highest = _coarse_range(coarse, DECILES)
     doubtful = ~flat & (scale < NARROW * _decile_spread(lowest, center, highest, tied))
+    untied = doubtful & ~tied
+    if untied.any():  # are they narrow because of one value in the middle, or because far too large values are many?
+        middle = column_quantiles(federation, coarse, MIDDLE, needed=untied)
+        doubtful &= tied | (middle[:, 2] - middle[:, 0] <= ONE_VALUE * (quartiles[:, 2] - quartiles[:, 0]))
     if doubtful.any():
         deciles = column_quantiles(federation, coarse, DECILES, needed=doubtful)
         wide = _decile_spread(deciles[:, 0], center, deciles[:, 2], tied)

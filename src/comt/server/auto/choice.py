@@ -76,11 +76,13 @@ class Choice:
     caution: str = ""
     #: what there is to say where the choice was made another way (cross-validation of one objective)
     said: str = ""
+    #: whether the trusted rows, however many, cannot decide: their labels are all of one class
+    doubtful: bool = False
 
     @property
     def undecided(self) -> bool:
-        """Whether there are too few trusted rows to choose with confidence."""
-        return self.trusted_rows < UNDECIDED_BELOW
+        """Whether there are too few trusted rows, or too much alike, to choose with confidence."""
+        return self.doubtful or self.trusted_rows < UNDECIDED_BELOW
 
     @property
     def sentence(self) -> str:
