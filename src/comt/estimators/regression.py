@@ -37,7 +37,7 @@ class CoMTRegressor(RegressorMixin, CoMTLinear):  # type: ignore[misc]
         None: ``"alpha"`` for a given fraction, ``"loss"`` for ``"auto"``.
     solver:
         ``"newton"``; ``"newton-cg"`` (agents send vectors only; taken by itself beyond 1,000 columns); ``"admm"``
-        (Algorithm 1, corrected).
+        (Algorithm 1, corrected). Of the final fit under ``"dual"``; elsewhere it has no effect, which is said.
     rho, gamma:
         Penalty and step of ``"admm"``: ``rho="auto"`` is the fast sharing form, a number the printed damped form.
     max_rounds, tol:
