@@ -16,6 +16,9 @@ from comt.issue_context import IssueContext
 from comt.preparation import Preparation
 from comt.problem import Array
 
+#: rows that are learnt from
+SAMPLE = 5_000
+
 
 @dataclass(frozen=True, eq=False)
 class StrayRows:
@@ -66,7 +69,8 @@ def stray_rows(
     """
     found = StrayRows.none(len(flagged))
     sound = cells(sample)[0]
-    learnt = StrayCells.fitted(sound, reading.at(places), theta, context, preparation)
+    thin = max(1, -(-len(sound) // SAMPLE))
+    learnt = StrayCells.fitted(sound[::thin], reading.at(places[::thin]), theta, context, preparation)
     if learnt is None:
         return found
     groups, start = FarGroups.found(sound, context, preparation), 0
@@ -75,12 +79,14 @@ def stray_rows(
         start += len(targets)
         repaired, _ = cells(raw)
         absurd = groups(repaired)
-        strays = learnt(repaired, reading.at(here), absurd)
-        row = np.arange(len(raw))
+        asked = np.flatnonzero(flagged[here] | absurd.any(axis=1))
+        repaired, absurd, rows = repaired[asked], absurd[asked], asked + here.start
+        strays = learnt(repaired, reading.at(rows), absurd)
+        row = np.arange(len(rows))
         given, alone = repaired[row, strays.column], absurd[row, strays.column]
         # a cell that was repaired already is not wrong once more
-        mine = (strays.rather & flagged[here] | alone) & (given == raw[row, strays.column])
-        found.rows[here], found.column[here] = mine, np.where(mine, strays.column, 0)
-        found.given[here], found.suggested[here] = np.where(mine, given, 0.0), np.where(mine, strays.guess, 0.0)
-        found.confidence[here] = np.where(mine & alone, CONFIDENCE, 0.0)
+        mine = (strays.rather & flagged[rows] | alone) & (given == raw[asked, strays.column])
+        found.rows[rows[mine]], found.column[rows[mine]] = True, strays.column[mine]
+        found.given[rows[mine]], found.suggested[rows[mine]] = given[mine], strays.guess[mine]
+        found.confidence[rows[mine & alone]] = CONFIDENCE
     return found
