@@ -403,7 +403,7 @@ def test_one_class_over_the_federation_is_refused_but_not_per_agent():
 
 def test_sparse_is_refused():
     X, y, *_ = make()
-    with pytest.raises(TypeError, match=r"[Ss]parse"):
+    with pytest.raises(InputError, match=r"[Ss]parse"):
         regressor().fit(sparse.csr_array(X), y)
 
 

@@ -47,6 +47,13 @@ def test_suggestions_about_cells_leave_the_target_alone():
     assert rejected[4].target is None
 
 
+def test_a_wrong_value_is_about_its_column_and_noise_all_over_a_row_about_the_target():
+    issues = ISSUES.assign(kind="feature", column=["area", "", "", ""])
+    verdicts = Reviews("A", "", (Decision(4, "accept"), Decision(9, "accept"))).verdicts(issues)
+    assert (verdicts[4].target, verdicts[4].changes) == (None, {"area": 2.0})
+    assert (verdicts[9].target, verdicts[9].changes) == (4.0, {})
+
+
 def test_labels_are_read_in_their_own_kind():
     issues = ISSUES.assign(given="no", suggested="yes")
     found = Reviews("A", "", (Decision(4, "accept"), Decision(7, "correct", target="no"))).verdicts(

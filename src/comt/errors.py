@@ -96,3 +96,7 @@ class SparsityWarning(UserWarning):
 
 class NoTrustedRowsWarning(UserWarning):
     """No row is trusted, or too few are, so automatic choice has nothing to choose by."""
+
+
+class IgnoredParameterWarning(UserWarning):
+    """A parameter was given that the chosen teaching has no use for."""

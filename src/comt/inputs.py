@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from comt.agent import Agent, ArrayRows
@@ -31,13 +32,11 @@ def check_features(estimator: Any, X: Any, y: Any = "no_validation", *, reset: b
         checked = validate_data(
             estimator, X, y, reset=reset, dtype=np.float64, order=None, ensure_all_finite=False, **checks
         )
-    except ValueError as error:
-        named = _not_numeric(X)
-        if named:
-            raise InputError(
-                f"column '{named}' of X does not hold numbers; encode it as numbers or leave it out."
-            ) from None
-        raise InputError(" ".join(str(error).split())) from None
+    except (TypeError, ValueError) as error:
+        told = _about_table(X)
+        if isinstance(error, TypeError) and not told:
+            raise
+        raise InputError(told or " ".join(str(error).split())) from None
     features = checked[0] if isinstance(checked, tuple) else checked
     _check_finite(features, X)
     return checked
@@ -58,15 +57,87 @@ def _check_finite(features: Array, given: Any) -> None:
     )
 
 
-def _not_numeric(X: Any) -> str | None:
+def _about_table(X: Any) -> str:
+    """Say what is wrong with the shape, columns or cells of X; "" if nothing is."""
+    if issparse(X):
+        return "X is a sparse matrix where a dense table is expected; pass X.toarray()."
     if not hasattr(X, "columns"):
-        return None
-    for name in X.columns:
+        try:
+            shape = np.shape(X)
+        except ValueError:
+            return "the rows of X differ in length; give every row the same columns."
+        if len(shape) != 2:
+            return (
+                f"X has shape {shape} where rows × columns are expected: Reshape your data, for example with "
+                "X.reshape(-1, 1) if it is one column."
+            )
+        return ""
+    names = list(X.columns)
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        return f"X has {names.count(repeated)} columns named {str(repeated)!r}; give every column a name of its own."
+    for name in names:
         try:
             np.asarray(X[name], dtype=np.float64)
         except (TypeError, ValueError):
-            return str(name)
-    return None
+            return f"column '{name}' of X does not hold numbers; encode it as numbers or leave it out."
+    return ""
+
+
+def _column_of(y: Any) -> NDArray[Any] | None:
+    """Return targets or labels as one column; None where their shape is wrong, which scikit-learn says well."""
+    try:
+        values = np.asarray(y)
+    except ValueError:
+        return None
+    return values if values.ndim == 1 else None
+
+
+def check_targets(y: Any) -> None:
+    """Refuse targets that are not finite numbers."""
+    values = _column_of(y)
+    if values is None or values.dtype.kind in "biuc":
+        return
+    if values.dtype.kind != "f":
+        values = np.array([_number(value, row) for row, value in enumerate(values.tolist())])
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values)))
+        raise InputError(f"y is NaN or infinite (inf) in row {row}; CoMT needs finite targets: fill or drop that row.")
+
+
+def _number(value: Any, row: int) -> float:
+    if value is None or value is pd.NA:
+        return np.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"y holds {value!r} in row {row} where a number is expected; convert it, or use CoMTClassifier for labels."
+        ) from None
+
+
+def check_labels(y: Any) -> None:
+    """Refuse labels that are missing or cannot be told apart."""
+    values = _column_of(y)
+    if values is None or values.dtype.kind in "biu":
+        return
+    missing = np.asarray(pd.isna(values), dtype=np.bool_)
+    if missing.any():
+        raise InputError(
+            f"y is missing (None or NaN) in {int(missing.sum())} rows, the first is row {int(np.argmax(missing))}; label "
+            "or drop them."
+        )
+    if values.dtype.kind == "O":
+        first = values[0]
+        other = next((value for value in values if isinstance(value, str) != isinstance(first, str)), None)
+        if other is not None:
+            raise InputError(f"y mixes text and numbers, such as {first!r} and {other!r}; write all labels alike.")
+    if values.dtype.kind == "f" and np.isfinite(values).all() and (values != np.round(values)).any():
+        value = float(values[values != np.round(values)][0])
+        raise InputError(
+            f"Unknown label type: y is continuous, with values such as {value:g}, where two labels are expected; use "
+            "CoMTRegressor, or make two classes of y."
+        )
 
 
 def check_trusted(trusted: Any, n_rows: int) -> NDArray[np.bool_]:
@@ -80,8 +151,9 @@ def check_trusted(trusted: Any, n_rows: int) -> NDArray[np.bool_]:
         )
     if mask.dtype != bool:
         if mask.dtype.kind not in "iufO" or not np.isin(mask, (0, 1)).all():
+            other = next(value for value in mask.tolist() if isinstance(value, str) or value not in (0, 1))
             raise InputError(
-                f"trusted holds values other than true and false (such as {mask.ravel()[0]!r}); pass a boolean mask."
+                f"trusted holds values other than true and false (such as {other!r}); pass a boolean mask."
             )
         mask = mask.astype(bool)
     return mask

@@ -26,9 +26,14 @@ class LabelModel:
     #: how uncertain θ is; None: as good as known
     covariance: Array | None = None
 
+    def plain(self, features: Array) -> Array:
+        """Return the log-odds of +1 of prepared rows as if the model were known."""
+        logits: Array = self.slope * (features @ self.theta) + self.shift
+        return logits
+
     def logits(self, features: Array) -> Array:
         """Return the log-odds of +1 of prepared rows; those of an uncertain model are averaged over what it may be."""
-        logits: Array = self.slope * (features @ self.theta) + self.shift
+        logits = self.plain(features)
         if self.covariance is None:
             return logits
         variance = self.slope**2 * np.einsum("ij,ij->i", features @ self.covariance, features)
@@ -57,6 +62,11 @@ class IssueContext:
     trusted_counts: Array = field(default_factory=lambda: np.zeros(0))
     #: what labels are judged by (classification)
     label_models: tuple[LabelModel, ...] = ()
+
+    @property
+    def main_label_model(self) -> LabelModel:
+        """The label model that counts most."""
+        return max(self.label_models, key=lambda model: model.weight)
 
     def trusted_share_beyond(self, edges: Array) -> Array:
         """Return, at every edge of the grid of ranks, an upper guess of the share of right rows beyond it.

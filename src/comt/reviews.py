@@ -29,8 +29,8 @@ Drawn = Literal["worst", "random"]
 #: columns of the issue table that a review file shows; the row's own cells follow as "value of <name>"
 SHOWN = ("score", "kind", "column", "given", "suggested")
 VALUE = "value of "
-#: kinds of issues whose given and suggested value are those of the column named, not of the target
-CELL_KINDS = ("unit", "missing code")
+#: kinds of issues whose given and suggested value are those of the column named, if one is, not of the target
+CELL_KINDS = ("unit", "missing code", "feature")
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,9 @@ class Reviews:
                 "table; review the rows of this run, or give the right target."
             )
         line = lines.loc[decision.row]
-        if line.get("kind") in CELL_KINDS:
-            return None, {str(line["column"]).split(", ")[0]: line["suggested"]}
+        column = line.get("column")
+        if line.get("kind") in CELL_KINDS and isinstance(column, str) and column:
+            return None, {column.split(", ")[0]: line["suggested"]}
         return line["suggested"], {}
 
     def resolved(self, verdicts: Mapping[int, Verdict]) -> Reviews:

@@ -225,8 +225,9 @@ def test_each_kind_says_what_it_is_about():
     issues.loc[3, "kind"] = "agent"
     issues.loc[4, ["kind", "column", "given", "suggested"]] = ["unit", "size, price", 5.0, 0.005]
     issues.loc[5, ["kind", "flagged"]] = ["unit", False]
+    issues.loc[7, ["kind", "column", "given", "suggested"]] = ["feature", "size", 9.0, 0.75]
     rows = report.rows.copy()
-    rows.loc[[0, 1, 4], "size"] = [-999.0, 2.0, 5.0]
+    rows.loc[[0, 1, 4, 7], "size"] = [-999.0, 2.0, 5.0, 9.0]
     changed = replace(report, issues=issues, rows=rows, spreads={"price": 2.0, "size": 1.0})
     text = page(changed)
     lines = data_of(text)["lines"]
@@ -236,14 +237,16 @@ def test_each_kind_says_what_it_is_about():
     assert lines[1]["changes"] == [[0, 0.5]]
     assert "does not fit the rest of the row. 0.5 would fit." in lines[1]["why"]
     assert "occurs many times" in lines[2]["why"]
-    assert "deviate alike" in lines[3]["why"]
+    assert "do not follow the model" in lines[3]["why"]
     assert lines[4]["changes"] == [[0, 0.005]]
     assert lines[5]["changes"] == []
     assert lines[6]["given"] != lines[6]["suggested"]
+    assert lines[7]["changes"] == [[0, 0.75]]
+    assert lines[7]["given"] == lines[7]["suggested"] == rows.loc[7, "price"]
     # the figures leave out what is not about them, and show the columns that change
-    assert "5 of 7 values change" in text  # the target: of 10 lines three are about cells, feature and copy stay
+    assert "4 of 6 values change" in text  # the target: of 10 lines four are about cells, feature and copy stay
     assert "size: before and after" in text
-    assert "3 of 40 values change" in text
+    assert "4 of 40 values change" in text
 
 
 def test_a_kind_that_is_not_known_is_shown_as_it_is():

@@ -21,6 +21,10 @@ from comt.problem import Array
 LARGEST_CHANGE = 3.0
 #: trusted rows that a column needs before its own share of noise outweighs the common one
 ROWS_PER_COLUMN = 50.0
+#: standard errors from which on noise is believed to be there
+EVIDENT = 2.0
+#: share of the variance in any direction that may be noise; beyond 1 only the sample's own error allows it
+ALMOST_ALL, SAMPLING_ERROR = 0.98, 1.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +34,8 @@ class FeatureRepair:
     noise: Array  # variance per column
     gain: Array  # (d + 1) × d
     mean: Array  # of (x̃, y)
+    #: whether the columns vary more than chance and long tails explain
+    evident: bool = False
 
     @classmethod
     def fitted(cls, features: Array, targets: Array, context: IssueContext) -> FeatureRepair:
@@ -41,12 +47,15 @@ class FeatureRepair:
         joint = np.column_stack([features, targets])
         covariance = np.cov(joint.T)
         noise = _noise(np.diag(covariance)[:width], context.trusted_variance, context.trusted_rows)
-        noise = _bounded(noise, covariance[:width, :width])
+        noise = _bounded(noise, covariance[:width, :width], ALMOST_ALL)
+        # columns that predict the target sharply are not noisy, whatever few trusted rows say of their spread
+        noise = _bounded(np.append(noise, 0.0), covariance, SAMPLING_ERROR)[:width]
         if not noise.any():
             return nothing
         steady = covariance + 1e-9 * (np.trace(covariance) / len(covariance) + 1e-12) * np.eye(len(covariance))
         gain = -np.linalg.solve(steady, np.vstack([np.diag(noise), np.zeros(width)]))
-        return cls(noise, gain, joint.mean(axis=0))
+        evident = _evident(features, context.trusted_variance, context.trusted_rows)
+        return cls(noise, gain, joint.mean(axis=0), evident)
 
     def changes(self, features: Array, targets: Array) -> Array:
         """Return the change of every prepared cell."""
@@ -69,9 +78,20 @@ def _noise(own: Array, trusted: Array, rows: float) -> Array:
     return np.where(varying, mixed * own * common**2 / (common**2 + uncertainty), 0.0)
 
 
-def _bounded(noise: Array, covariance: Array) -> Array:
-    """Scale the noise down until the clean covariance it leaves is one."""
+def _evident(features: Array, trusted: Array, rows: float) -> bool:
+    """Tell whether columns vary so much more than trusted rows that the trusted rows' number cannot be the reason."""
+    away = features - features.mean(axis=0)
+    own = (away**2).mean(axis=0)
+    varying = (own > 1e-9) & (trusted > 1e-9)
+    share = 1.0 - trusted[varying] / own[varying]
+    kurtosis = (away[:, varying] ** 4).mean(axis=0) / own[varying] ** 2
+    error = np.sqrt((kurtosis - 1.0).mean() / (max(rows - 1.0, 1.0) * len(share)))
+    return bool(share.mean() > EVIDENT * error)
+
+
+def _bounded(noise: Array, covariance: Array, most: float) -> Array:
+    """Scale the noise down until the clean covariance it leaves is one, but for what ``most`` above 1 allows."""
     root = np.sqrt(np.maximum(noise, 0.0))
     steady = covariance + 1e-9 * (np.trace(covariance) / len(covariance) + 1e-12) * np.eye(len(covariance))
     largest = float(np.linalg.eigvalsh(root[:, None] * np.linalg.solve(steady, np.diag(root)))[-1])
-    return noise if largest <= 0.98 else noise * (0.98 / largest)
+    return noise if largest <= most else noise * (most / largest)

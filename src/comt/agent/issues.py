@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from comt.agent.agent import Agent
 from comt.agent.feature_repair import FeatureRepair
+from comt.agent.stray_rows import StrayRows, stray_rows
 from comt.agent.suspect_cells import CellRepair, ColumnIssue, suspect_columns
 from comt.agent.suspect_copies import CONFIDENCE, copied_rows, mark_copies
 from comt.agent.suspect_labels import judge_labels
 from comt.agent.suspect_targets import judge_targets
+from comt.agent.suspect_units import units_that_explain
+from comt.agent.target_reading import LabelReading, TargetReading
 from comt.issue_context import IssueContext
 from comt.preparation import Preparation
 from comt.problem import Array
@@ -25,8 +28,8 @@ FLAG_AT = 0.8
 SAMPLE = 20_000
 #: share of wrong rows from which on the agent as a whole is wrong
 WHOLE_AGENT = 0.9
-#: flip rates from which on an agent's labels are reversed as a whole
-REVERSED = 0.75
+#: mean score from which on an agent's targets as a whole do not follow the model, whatever they follow
+UNRELATED = 0.7
 
 
 def issue_table(
@@ -35,20 +38,28 @@ def issue_table(
     """Return one line per buggy row of the agent, in the order of its source.
 
     ``score`` is the probability that the row is wrong, ``kind`` what kind of error it looks like. ``given`` and
-    ``suggested`` are the target or label; where the ``kind`` is "unit" or "missing code", the value of the first
-    ``column`` named. With ``changes`` there is one more column per feature: the change suggested, in raw units.
+    ``suggested`` are the target or label; where a ``column`` is named, the value of the first one. With ``changes``
+    there is one more column per feature: the change suggested, in raw units.
     """
-    sample, targets = _sample(agent)
+    places, sample, targets = _sample(agent)
     trusted = agent.rows.trusted()[0]
     found = suspect_columns(sample, targets, trusted, context, preparation)
+    found = units_that_explain(found, sample, targets, theta, context, preparation)
     cells = CellRepair.fitted(found, sample, preparation)
     rows = _read(agent, preparation, theta, context, cells, copied_rows(sample, targets))
-    noise = _noise(sample, targets, cells, preparation, context)
-    verdict = _targets(agent, rows, noise, preparation, theta, context)
-    table = _table(agent, rows, found, verdict)
+    verdict = _verdict(agent, rows, preparation, theta, context)
+    flagged, effects = verdict.score >= FLAG_AT, theta
+    if context.classes is not None:
+        effects = context.main_label_model.slope * context.main_label_model.theta
+    strays = stray_rows(agent, cells, places, sample, verdict.reading, flagged, effects, context, preparation)
+    noise = _noise(strays.repaired(cells(sample)[0], places), targets, preparation, context)
+    kind = verdict.kind or _kind_of_targets(rows, verdict.score, strays, noise, theta, context)
+    table = _table(agent, rows, found, verdict, kind, strays)
     if changes:
         names = [f"change {name}" for name in agent.columns]
-        table = pd.concat([table, pd.DataFrame(_changes(agent, preparation, cells, noise), columns=names)], axis=1)
+        table = pd.concat(
+            [table, pd.DataFrame(_changes(agent, preparation, cells, strays, noise), columns=names)], axis=1
+        )
     return table
 
 
@@ -56,7 +67,7 @@ def issue_table(
 class _Rows:
     """What is kept of every row: n-sized arrays only, the features are read in blocks."""
 
-    predicted: Array  # x·θ with wrong cells repaired, prepared units
+    predicted: Array  # x·θ with wrong cells repaired: prepared targets, log-odds
     logits: Array  # of +1, one line per model that labels are judged by
     targets: Array  # prepared, not clipped
     raw_targets: Array
@@ -70,15 +81,23 @@ class _Verdict:
     score: Array
     given: NDArray[Any]
     suggested: NDArray[Any]
+    #: what kind of error the agent's rows have; "": the features have to be looked at first
     kind: str
+    reading: TargetReading | LabelReading
 
 
-def _sample(agent: Agent) -> tuple[Array, Array]:
+def _sample(agent: Agent) -> tuple[NDArray[np.intp], Array, Array]:
+    """Return rows evenly spread over the agent's, and where they stand."""
     thin = max(1, -(-agent.rows.n_rows // SAMPLE))
-    taken = [(features[::thin], targets[::thin]) for features, targets in agent.rows.blocks()]
+    places, taken, start = [], [], 0
+    for features, targets in agent.rows.blocks():
+        places.append(np.arange(start, start + len(targets), thin))
+        taken.append((features[::thin], targets[::thin]))
+        start += len(targets)
     if not taken:
-        return np.empty((0, len(agent.columns))), np.empty(0)
-    return np.concatenate([features for features, _ in taken]), np.concatenate([targets for _, targets in taken])
+        return np.empty(0, dtype=np.intp), np.empty((0, len(agent.columns))), np.empty(0)
+    features, targets = (np.concatenate(part) for part in zip(*taken, strict=True))
+    return np.concatenate(places), features, targets
 
 
 def _joined(parts: list[Any], kind: Any = np.float64) -> NDArray[Any]:
@@ -94,7 +113,7 @@ def _read(
     for raw, targets in agent.rows.blocks():
         repaired, marked = cells(raw)
         ready = preparation.features(repaired)
-        predicted.append(ready @ theta)
+        predicted.append(ready @ theta if context.classes is None else context.main_label_model.plain(ready))
         if context.label_models:
             logits.append(np.stack([model.logits(ready) for model in context.label_models], axis=1))
         copies.append(mark_copies(copied, raw, targets))
@@ -115,48 +134,59 @@ def _read(
     )
 
 
-def _noise(
-    sample: Array, targets: Array, cells: CellRepair, preparation: Preparation, context: IssueContext
-) -> FeatureRepair:
-    repaired, _ = cells(sample)
-    ready = preparation.features(repaired)[:, : sample.shape[1]]
+def _noise(repaired: Array, targets: Array, preparation: Preparation, context: IssueContext) -> FeatureRepair:
+    ready = preparation.features(repaired)[:, : repaired.shape[1]]
     return FeatureRepair.fitted(ready, preparation.believed(preparation.targets(targets)), context)
 
 
-def _targets(
-    agent: Agent, rows: _Rows, noise: FeatureRepair, preparation: Preparation, theta: Array, context: IssueContext
-) -> _Verdict:
+def _verdict(agent: Agent, rows: _Rows, preparation: Preparation, theta: Array, context: IssueContext) -> _Verdict:
     if context.classes is not None:
         labels = judge_labels(rows.logits, rows.targets, agent.name, context.label_models)
         names = np.asarray(context.classes)
         given, suggested = names[(rows.targets > 0).astype(int)], names[(labels.positive > 0.5).astype(int)]
-        wrong = min(labels.flips) > REVERSED
-        return _Verdict(labels.score, given, suggested, "agent" if wrong else "label")
+        kind = "agent" if labels.whole else "label"
+        return _Verdict(labels.score, given, suggested, kind, LabelReading(rows.targets, rows.predicted))
     verdict = judge_targets(rows.predicted, rows.targets, context, len(theta))
-    kind = "agent" if verdict.ruled > WHOLE_AGENT else "feature" if _blurred(rows, noise, theta, context) else "target"
     suggested = verdict.suggested * preparation.target_scale + preparation.target_center
-    return _Verdict(verdict.score, rows.raw_targets, suggested, kind)
+    kind = "agent" if verdict.ruled > WHOLE_AGENT else ""
+    return _Verdict(verdict.score, rows.raw_targets, suggested, kind, verdict.reading)
 
 
-def _blurred(rows: _Rows, noise: FeatureRepair, theta: Array, context: IssueContext) -> bool:
+def _kind_of_targets(
+    rows: _Rows, score: Array, strays: StrayRows, noise: FeatureRepair, theta: Array, context: IssueContext
+) -> str:
+    others = ~strays.rows
+    if not others.any():
+        return "target"
+    if _blurred(rows.targets[others] - rows.predicted[others], noise, theta, context):
+        return "feature"
+    return "agent" if float(score[others].mean()) > UNRELATED else "target"
+
+
+def _blurred(error: Array, noise: FeatureRepair, theta: Array, context: IssueContext) -> bool:
     """Tell whether noisy features account for most of what these rows are further off than trusted ones."""
-    if not len(rows.targets):
-        return False
-    size = float(np.mean(np.clip(rows.targets - rows.predicted, -10.0, 10.0) ** 2))
+    size = float(np.mean(np.clip(error, -10.0, 10.0) ** 2))
     due = float(noise.noise @ theta[: len(noise.noise)] ** 2)
     excess = size - context.trusted_error_sq / max(context.trusted_rows, 1.0)
-    return due > max(0.5 * excess, 0.1 * size)
+    return noise.evident and due > max(0.5 * excess, 0.1 * size)
 
 
-def _table(agent: Agent, rows: _Rows, found: list[ColumnIssue], verdict: _Verdict) -> pd.DataFrame:
+def _table(
+    agent: Agent, rows: _Rows, found: list[ColumnIssue], verdict: _Verdict, whole: str, strays: StrayRows
+) -> pd.DataFrame:
     n = len(verdict.score)
-    kind = np.full(n, verdict.kind, dtype=object)
+    kind = np.full(n, whole, dtype=object)
     column = np.full(n, "", dtype=object)
     given, suggested = verdict.given, verdict.suggested
     right, best = 1.0 - verdict.score, verdict.score.copy()
-    if any(mask.any() for mask in rows.marks.values()) and given.dtype.kind != "f":
+    if (strays.rows.any() or any(mask.any() for mask in rows.marks.values())) and given.dtype.kind != "f":
         given, suggested = given.astype(object), suggested.astype(object)
     given, suggested = given.copy(), suggested.copy()
+    kind[strays.rows] = "feature"
+    column[strays.rows] = np.asarray(agent.columns, dtype=object)[strays.column[strays.rows]]
+    given[strays.rows], suggested[strays.rows] = strays.given[strays.rows], strays.suggested[strays.rows]
+    right *= 1.0 - strays.confidence
+    best = np.maximum(best, strays.confidence)
     right[rows.copies] *= 1.0 - CONFIDENCE
     kind[rows.copies & (best < CONFIDENCE)] = "duplicate"
     best[rows.copies] = np.maximum(best[rows.copies], CONFIDENCE)
@@ -185,14 +215,19 @@ def _table(agent: Agent, rows: _Rows, found: list[ColumnIssue], verdict: _Verdic
     )
 
 
-def _changes(agent: Agent, preparation: Preparation, cells: CellRepair, noise: FeatureRepair) -> Array:
+def _changes(
+    agent: Agent, preparation: Preparation, cells: CellRepair, strays: StrayRows, noise: FeatureRepair
+) -> Array:
     n_features = len(agent.columns)
     known = np.where(np.isfinite(preparation.scale), preparation.scale, 0.0)  # a constant column has no scale
-    parts = []
+    parts, start = [], 0
     for raw, targets in agent.rows.blocks():
-        repaired, _ = cells(raw)
+        here = slice(start, start + len(targets))
+        repaired = strays.repaired(cells(raw)[0], here)
+        start += len(targets)
         ready = preparation.features(repaired)[:, :n_features]
         moved = noise.changes(ready, preparation.believed(preparation.targets(targets)))
+        moved[strays.cells(here, n_features)] = 0.0  # their targets were asked already
         # not stretched where tails are compressed: noise adds up in raw units wherever the cell lies
         parts.append(repaired - raw + moved * known)
     return np.concatenate(parts) if parts else np.empty((0, n_features))

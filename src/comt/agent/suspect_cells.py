@@ -169,9 +169,20 @@ def _unit_of_some(column: int, values: Array, context: IssueContext) -> list[Col
         distance = float(np.abs(shares[0] - shares[1]).max())
         if distance < best:
             best, factor = distance, 10.0**tens
-    if best > 0.1 + 1.6 / np.sqrt(len(far)):
+    if best > 0.1 + 1.6 / np.sqrt(len(far)) or not _as_large(far, rest, factor, center, FAR * scale):
         return []
     return [ColumnIssue(column, "unit", 0.95, factor=factor, center=center, reach=FAR * scale)]
+
+
+def _as_large(far: Array, rest: Array, factor: float, center: float, reach: float) -> bool:
+    """Tell whether far values, undone, lie as far from the centre as ordinary ones whose multiples would be far out."""
+    alike = rest[np.abs(rest * factor - center) > reach]
+    sizes = [np.log(np.maximum(np.abs(part - center), 1e-300)) for part in (far / factor, alike)]
+    if len(alike) < FEWEST_CODES:
+        return False
+    low, middle, high = np.quantile(sizes[1], [0.25, 0.5, 0.75])
+    error = 1.25 * (high - low) / NORMAL_IQR / np.sqrt(len(far))
+    return bool(abs(np.median(sizes[0]) - middle) < 0.1 + 3.0 * error)
 
 
 def _looks_trusted(column: int, values: Array, context: IssueContext, preparation: Preparation) -> bool:

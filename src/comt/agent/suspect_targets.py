@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import chi2
 
+from comt.agent.target_reading import TargetReading
 from comt.issue_context import IssueContext
 from comt.problem import Array
 from comt.queries import rank_edges
@@ -36,6 +37,8 @@ class TargetVerdict:
     suggested: Array
     #: share of the agent's rows believed to follow another rule than the model
     ruled: float
+    #: how likely every target is if it is right, and if it is wrong
+    reading: TargetReading
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ def judge_targets(predicted: Array, given: Array, context: IssueContext, width: 
     ``width`` is the number of coefficients, of which the trusted errors may have been robbed by the fit.
     """
     if not len(given):
-        return TargetVerdict(np.empty(0), np.empty(0), 0.0)
+        none = np.empty(0)
+        return TargetVerdict(none, none, 0.0, TargetReading(none, none, none, 1.0))
     low, high, inflation = _right_sizes(context, width)
     thin = max(1, -(-len(given) // SAMPLE))
     # without trusted rows nothing contradicts the majority
@@ -74,7 +78,9 @@ def judge_targets(predicted: Array, given: Array, context: IssueContext, width: 
     score = weights[1] * surplus + weights[2] * at_rows
     undone = (given - mixture.shift) / mixture.factor if mixture.shares[1] > 0 else predicted
     suggested = np.where(weights[1] > weights[2], undone, predicted)
-    return TargetVerdict(np.clip(score, 0.0, 1.0), suggested, float((weights[1] * surplus).mean()))
+    wrong = np.logaddexp(logs[1], logs[2]) - np.log(mixture.shares[1:].sum())
+    reading = TargetReading(logs[0] - np.log(mixture.shares[0]), wrong, given - predicted, mixture.right_size)
+    return TargetVerdict(np.clip(score, 0.0, 1.0), suggested, float((weights[1] * surplus).mean()), reading)
 
 
 def _normal(error: Array, size: float) -> Array:

@@ -219,8 +219,8 @@ class CoMTLinear(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc
         Columns: ``row`` (position in X; after ``fit_agents`` in the agent's file, or among its buggy rows), ``agent``,
         ``score`` (the probability, 0 to 1, that the row is wrong), ``flagged`` (a score of 0.8 or more), ``given`` and
         ``suggested`` target or label, the ``kind`` of error it looks like ("label" or "target", "feature", "agent",
-        "unit", "missing code", "duplicate") and the ``column`` concerned, or "". For "unit" and "missing code", given
-        and suggested are values of that column (the first, if there are several). With ``changes`` there is one more
+        "unit", "missing code", "duplicate") and the ``column`` concerned, or "". Where a column is named, given and
+        suggested are its values (those of the first, if there are several). With ``changes`` there is one more
         column per feature, ``change <name>``: the change that would repair it, in its own unit. The rows are those of
         the last fit in this process: they are not stored with a pickled model.
         """

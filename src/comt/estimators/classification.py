@@ -14,7 +14,7 @@ from comt.agent import Agent
 from comt.agent.files import FileRows
 from comt.errors import InputError
 from comt.estimators.base import CoMTLinear
-from comt.inputs import check_features
+from comt.inputs import check_features, check_labels
 from comt.losses import get_loss
 from comt.problem import Array
 
@@ -43,6 +43,7 @@ class CoMTClassifier(ClassifierMixin, CoMTLinear):  # type: ignore[misc]
     _loss_name = "logistic"
 
     def _check_fit(self, X: Any, y: Any) -> tuple[Array, Array]:
+        check_labels(y)
         features, labels = check_features(self, X, y, reset=True)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)

@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from comt.agent import Agent
-from comt.errors import InputError
 from comt.estimators.base import CoMTLinear
-from comt.inputs import check_features
+from comt.inputs import check_features, check_targets
 from comt.problem import Array
 
 
@@ -38,7 +37,7 @@ class CoMTRegressor(RegressorMixin, CoMTLinear):  # type: ignore[misc]
         None: ``"alpha"`` for a given fraction with numbers for every λ; ``"loss"`` where anything is ``"auto"``.
     solver:
         ``"newton"``; ``"newton-cg"`` (agents send vectors only; taken by itself beyond 1,000 columns); ``"admm"``
-        (Algorithm 1, corrected).
+        (Algorithm 1, corrected). Of the final fit under ``"dual"``; elsewhere it has no effect, which is said.
     rho, gamma:
         Penalty and step of ``"admm"``: ``rho="auto"`` is the fast sharing form, a number the printed damped form.
     max_rounds, tol:
@@ -90,14 +89,9 @@ class CoMTRegressor(RegressorMixin, CoMTLinear):  # type: ignore[misc]
     _loss_name = "squared"
 
     def _check_fit(self, X: Any, y: Any) -> tuple[Array, Array]:
+        check_targets(y)
         features, targets = check_features(self, X, y, reset=True, y_numeric=True)
-        targets = np.asarray(targets, dtype=np.float64)
-        if not np.isfinite(targets).all():
-            row = int(np.argmin(np.isfinite(targets)))
-            raise InputError(
-                f"y is NaN or infinite (inf) in row {row}; CoMT needs finite targets: fill or drop that row."
-            )
-        return features, targets
+        return features, np.asarray(targets, dtype=np.float64)
 
     def _agree_on_targets(self, agents: Sequence[Agent]) -> None:
         """Numeric targets need no agreement."""

@@ -21,10 +21,10 @@ NAMES = {
     "missing code": "missing code",
     "duplicate": "copy",
 }
-#: "given" and "suggested" are those of the first column named, not of the target
-OF_A_CELL = ("unit", "missing code")
 #: nothing is suggested about the target
-NOT_OF_THE_TARGET = (*OF_A_CELL, "feature", "duplicate")
+NOT_OF_THE_TARGET = ("unit", "missing code", "feature", "duplicate")
+#: one cell is meant; noisy features ("feature") may also be spread over the row
+ALWAYS_OF_A_CELL = ("unit", "missing code")
 
 
 def kinds_of(table: pd.DataFrame, task: str) -> NDArray[np.str_]:
@@ -32,6 +32,13 @@ def kinds_of(table: pd.DataFrame, task: str) -> NDArray[np.str_]:
     if "kind" in table.columns:
         return table["kind"].astype(str).to_numpy(dtype=np.str_)
     return np.full(len(table), "label" if task == "classification" else "target")
+
+
+def about_a_cell(table: pd.DataFrame, kinds: NDArray[np.str_]) -> NDArray[np.bool_]:
+    """Tell which lines' "given" and "suggested" are those of the first column named, not of the target."""
+    named = table["column"].fillna("").ne("").to_numpy() if "column" in table.columns else np.zeros(len(table), bool)
+    about: NDArray[np.bool_] = np.isin(kinds, ALWAYS_OF_A_CELL) | (named & (kinds == "feature"))
+    return about
 
 
 def columns_named(text: str, columns: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from comt.report import svg
-from comt.report.kinds import NOT_OF_THE_TARGET, OF_A_CELL, columns_named, kinds_of
+from comt.report.kinds import NOT_OF_THE_TARGET, about_a_cell, columns_named, kinds_of
 from comt.report.page import count, percent, short
 from comt.report.private_lines import CHANGE, SMALLEST_CHANGE
 
@@ -112,7 +112,7 @@ def _repaired(report: AgentReport) -> dict[str, pd.Series[float]]:
         given = pd.to_numeric(report.rows[name], errors="coerce").reindex(change.index)
         found[name] = (given + change).dropna()
     if "column" in table.columns:
-        cells = table[np.isin(kinds, OF_A_CELL)]
+        cells = table[about_a_cell(table, kinds)]
         first = [next(iter(columns_named(str(text), list(report.rows.columns))), "") for text in cells["column"]]
         for owner, lines in cells.groupby(np.array(first, dtype=object)):
             if owner:
@@ -125,7 +125,7 @@ def _of_the_target(report: AgentReport) -> pd.DataFrame:
     """Return the lines whose given and suggested values are those of the target, and what taking suggestions makes."""
     kinds = kinds_of(report.issues, report.task)
     taken = report.issues["flagged"].to_numpy(dtype=bool) & ~np.isin(kinds, NOT_OF_THE_TARGET)
-    table = report.issues[["given", "suggested"]].assign(taken=taken)[~np.isin(kinds, OF_A_CELL)]
+    table = report.issues[["given", "suggested"]].assign(taken=taken)[~about_a_cell(report.issues, kinds)]
     return table.assign(after=table["given"].where(~table["taken"], table["suggested"]))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from comt.errors import InputError
-from comt.report.kinds import NOT_OF_THE_TARGET, OF_A_CELL, columns_named, kinds_of
+from comt.report.kinds import NOT_OF_THE_TARGET, about_a_cell, columns_named, kinds_of
 from comt.report.private_reasons import Opinions, cell
 from comt.report.wording import confidence, why
 
@@ -54,16 +54,17 @@ def lines(
     used = table["used"].tolist() if "used" in table.columns else [True] * len(table)
     suspicious = table["column"].fillna("").tolist() if "column" in table.columns else [""] * len(table)
     opinions = Opinions(report, table, columns)
-    kinds = kinds_of(table, report.task).tolist()
+    kinds = kinds_of(table, report.task)
+    of_a_cell = about_a_cell(table, kinds)
     result = []
     for place, (row, score, flagged, given, suggested) in enumerate(
         table[list(NEEDED)].itertuples(index=False, name=None)
     ):
-        kind, old, new = kinds[place], cell(given), cell(suggested)
+        kind, old, new = str(kinds[place]), cell(given), cell(suggested)
         values = {name: column[place] for name, column in zip(columns, cells, strict=True)}
         named = columns_named(str(suspicious[place]), columns) if flagged else []
         found: dict[str, Any] = dict.fromkeys(named)
-        if kind in OF_A_CELL:
+        if of_a_cell[place]:
             if named and not isinstance(new, str):
                 found[named[0]] = _rounded(new, report.spreads.get(named[0], math.nan))
             old = new = targets[place] if targets is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from comt.report.kinds import NAMES, NOT_OF_THE_TARGET, OF_A_CELL
+from comt.report.kinds import ALWAYS_OF_A_CELL, NAMES, NOT_OF_THE_TARGET
 from comt.report.page import percent, short
 from comt.report.private import Joining
 
@@ -47,7 +47,7 @@ def why(
         return "The very same row occurs many times, as if it had been copied; at most one of the copies is real."
     if cell is not None and flagged and kind in NOT_OF_THE_TARGET:
         return _about_cell(kind, *cell)
-    if kind in OF_A_CELL:
+    if kind in ALWAYS_OF_A_CELL:
         return (
             f"One of its values looks wrong ({NAMES[kind]})."
             if flagged
@@ -60,7 +60,7 @@ def why(
         side = "above" if given > suggested else "below"
         if not flagged:
             return f"The joint model expects {shown(suggested)}; {shown(given)} is within what right rows show."
-        pattern = " Many rows of this source deviate alike." if kind == "agent" else ""
+        pattern = " Most rows of this source do not follow the model." if kind == "agent" else ""
         if kind == "feature":
             pattern = " The columns of this source are noisy, so the other values may be wrong instead."
         if look_at:
@@ -69,7 +69,7 @@ def why(
         return f"{target} is {far}{side} the {shown(suggested)} that the joint model expects{because}.{pattern}"
     if given == suggested:
         return f"The joint model agrees, {percent(1 - score)} sure{because}."
-    pattern = " Many rows of this source look wrong alike." if kind == "agent" else ""
+    pattern = " The labels of this source as a whole do not follow the model." if kind == "agent" else ""
     return f"The joint model is {percent(score)} sure of {shown(suggested)}{because}.{pattern}"
 
 
