@@ -35,12 +35,12 @@ def check_settings(estimator: Any, loss_name: LossName) -> Settings:
         _check_positive("rho", estimator.rho, "1.0, or 'auto'")
     if estimator.max_rounds is not None:
         _check_positive("max_rounds", estimator.max_rounds, "200, or None")
-    if estimator.select is not None and not _is_auto(estimator.select):
-        if not (_is_positive(estimator.select) and float(estimator.select) <= 1.0):
-            raise InputError(
-                f"select={estimator.select!r} is not a fraction in (0, 1]; choose such a value, for example 0.7, 'auto', "
-                "or None to learn from all rows."
-            )
+    chosen = estimator.select is None or _is_auto(estimator.select)
+    if not (chosen or (_is_positive(estimator.select) and float(estimator.select) <= 1.0)):
+        raise InputError(
+            f"select={estimator.select!r} is not a fraction in (0, 1]; choose such a value, for example 0.7, 'auto', "
+            "or None to learn from all rows."
+        )
     given = {name: getattr(estimator, name) for name in _LAMBDAS}
     for name, value in given.items():
         if isinstance(value, str) and value != "auto":

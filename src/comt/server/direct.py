@@ -166,7 +166,8 @@ def teach(
     models = starts(federation, preparation, problem, weights=weights, single_agents=single_agents, thin=thin)
     tasks = [DirectTask(problem, model, name, fraction, weights) for name, model in models.items()]
     if fraction == 1.0 and np.isinf(problem.lambda_z):
-        tasks = tasks[:1]  # convex: every start leads to the same model
+        # convex: every start leads to the same model; where trusted rows do not count, one is that model already
+        tasks = [task for task in tasks if task.name == UNVERIFIED_ONLY] if problem.lambda_trusted == 0 else tasks[:1]
     elif thin > 1:
         raced = solve(federation, preparation, tasks, thin=thin, rough=True)
         tasks = [DirectTask(problem, ended.theta, ended.name, fraction, weights) for ended in _apart(raced)]
