@@ -15,12 +15,12 @@ from comt.server.candidate_fits import Fits, Models
 from comt.server.grids import Candidate, Kind
 
 #: a model whose buggy loss is this many times that of predicting nothing (and of the plain fit) is absurd on some rows
-ABSURD = 5.0
+ABSURD = 1.5
 #: such a model replaces buggy-only only if its held-out losses are clearly below this share of buggy-only's: either those
 #: rows are wrong, or trusted rows hold nothing like them; then a model that is only somewhat better elsewhere is a trap
 ABSURD_SHARE = 0.5
 #: confidence with which a candidate must be better than buggy-only; fewer than FEW rows hardly ever are enough
-CLEARLY, CLEARLY_OF_FEW, FEW = 0.99, 0.999, 10
+CLEARLY, CLEARLY_OF_FEW, FEW = 0.975, 0.999, 10
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ class Search:
     def _absurd(self, candidates: Sequence[Candidate], thetas: Array, thin: int) -> NDArray[np.bool_]:
         """Return which candidates predict some of the buggy rows absurdly: a few trusted rows need not show it.
 
-        Squared losses only: negated targets cost a right model at most four times the targets' variance, while a
-        coefficient that was never tested on the tail of its column costs any amount.
+        Squared losses only: where a third of the targets are negated, a right model costs 1.3 times the targets' variance,
+        while a coefficient that was never tested on the tail of its column costs any amount.
         """
         loss = candidates[0].problem.loss
         if not loss.piecewise_quadratic:
