@@ -9,6 +9,7 @@ from report_samples import EVIL, aggregate
 
 from comt import CoMTClassifier, CoMTRegressor
 from comt.report import AggregateReport, write_aggregate_report
+from comt.report.aggregate import Choice
 from comt.report.aggregate_page import page
 from comt.reporting import Told, write_reports
 
@@ -110,3 +111,16 @@ def test_no_value_of_a_row_is_in_the_aggregate_report(tmp_path, task):
 def test_one_round_and_equal_scores_are_drawn():
     text = page(aggregate(history=[{"certificate": 1e-12}], curve=[replace(p, score=0.9) for p in aggregate().curve]))
     assert text.count("<svg") >= 5
+
+
+@pytest.mark.parametrize(
+    ("weights", "wide", "told"),
+    [((0.8, 0.2), ["80.0", "20.0"], "the weights"), ((1.0, 0.0), ["25.0", "100.0"], "the losses")],
+)
+def test_bars_show_weights_or_where_one_candidate_won_losses(weights, wide, told):
+    candidates = zip((-1.0, -4.0), weights, strict=True)
+    choices = [Choice(choice=f"c{k}", score=score, weight=share) for k, (score, share) in enumerate(candidates)]
+    text = page(replace(aggregate(), choices=choices))
+    bars = re.findall(r'<svg class="share".*?</svg>', text)
+    assert [re.findall(r'width="([^"]*)"', bar)[1] for bar in bars] == wide
+    assert f"Bars: {told}" in text
