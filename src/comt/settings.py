@@ -47,16 +47,6 @@ def check_settings(estimator: Any, loss_name: LossName) -> Settings:
             raise InputError(f"{name}={value!r} is not a number; choose one, for example {name}=1.0, or 'auto'.")
     automatic = frozenset(name for name, value in given.items() if _is_auto(value))
     numbers = {name: _UNCHOSEN[name] if name in automatic else value for name, value in given.items()}
-    # where cross-validation chooses λ's, it takes the usable rule unless the paper's is asked for by its name
-    rule = estimator.select_by or ("loss" if automatic else "alpha")
-    part = isinstance(estimator.select, (int, float)) and estimator.select < 1.0
-    if estimator.teaching != "direct" and part and rule == "alpha":
-        warnings.warn(
-            "select keeps the rows with the largest |alpha|, as the paper does: those that fit worst (erratum "
-            "E13); use select_by='loss' to keep the rows that fit best and refit.",
-            SelectionWarning,
-            stacklevel=4,
-        )
     problem = TeachingProblem(
         loss_name,
         numbers["lambda_w"],
@@ -68,8 +58,7 @@ def check_settings(estimator: Any, loss_name: LossName) -> Settings:
     teaching = estimator.teaching
     if teaching == "auto" and (len(automatic) < len(_LAMBDAS) or not _is_auto(estimator.select)):
         teaching = "dual"  # a number for one of its parameters says which objective is meant
-    _warn_of_ignored(estimator, teaching)
-    return Settings(
+    settings = Settings(
         problem,
         teaching=teaching,
         automatic=automatic if teaching != "auto" else frozenset(),
@@ -82,6 +71,16 @@ def check_settings(estimator: Any, loss_name: LossName) -> Settings:
         select=estimator.select,
         select_by=estimator.select_by,
     )
+    part = isinstance(estimator.select, (int, float)) and estimator.select < 1.0
+    if estimator.teaching != "direct" and part and settings.rule == "alpha":
+        warnings.warn(
+            "select keeps the rows with the largest |alpha|, as the paper does: those that fit worst (erratum "
+            "E13); use select_by='loss' to keep the rows that fit best and refit.",
+            SelectionWarning,
+            stacklevel=4,
+        )
+    _warn_of_ignored(estimator, teaching)
+    return settings
 
 
 def _warn_of_ignored(estimator: Any, teaching: str) -> None:

@@ -11,7 +11,7 @@ from scipy import stats
 from comt.agent import Agent, ArrayRows
 from comt.federation import LocalFederation
 from comt.preparation import Preparation
-from comt.server.auto.agents import agent_weights
+from comt.server.auto.agents import ask_moments, moments_of, weigh_agents
 from comt.server.auto.evidence import KEPT, Evidence
 from comt.server.auto.moments import PENALTIES, Moments, total
 from comt.server.auto.ranks import _mean_rank, bayes_bound, combine, mean_rank_p, stratified_p
@@ -34,6 +34,13 @@ def federation(wrong, *, m=20, n=300, seed=0, labels=False, names=None):
         rows = ArrayRows(features[:n], sign * targets[:n], features[n:], targets[n:])
         agents.append(Agent((names or "abcde")[k], rows))
     return LocalFederation(agents, threads=1)
+
+
+def agent_weights(asked, preparation):
+    answer = ask_moments(asked, preparation)
+    per_agent = moments_of(answer["moments"], answer["rows"])
+    fits = np.stack([part.ridge() for part in per_agent])
+    return weigh_agents(asked, preparation, per_agent, fits, float(answer["trusted_rows"].sum()))
 
 
 @pytest.mark.parametrize("labels", [False, True])

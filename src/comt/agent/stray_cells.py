@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comt.agent.far_groups import trusted_outside
+from comt.agent.suspect_cells import NORMAL_IQR
 from comt.agent.target_reading import Reading
 from comt.issue_context import IssueContext
 from comt.preparation import Preparation, compress
@@ -177,7 +178,7 @@ def _suited(raw: Array, context: IssueContext) -> NDArray[np.intp]:
 
 def _spread(raw: Array) -> Array:
     low, high = np.quantile(raw, [0.25, 0.75], axis=0)
-    spread: Array = (high - low) / 1.349
+    spread: Array = (high - low) / NORMAL_IQR
     return spread
 
 

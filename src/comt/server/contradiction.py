@@ -73,15 +73,14 @@ def weigh_by_contradiction(
     count = len(per_agent)
     speaking = [k for k, moments in enumerate(per_agent) if moments.rows > 0]
     p_values, weights = np.ones(count), np.ones(count)
-    fits = np.stack([moments.ridge() for moments in per_agent])
     if len(speaking) < 2 or trusted.rows < 2:
-        return AgentWeights(federation.agents, weights, p_values, fits)
+        return AgentWeights(federation.agents, weights, p_values)
     ratios = _uneven_noise(federation, preparation, per_agent, trusted, loss_name)
     p_values[speaking] = _p_values([per_agent[k] for k in speaking], ratios[speaking], trusted)
     at_chance = bayes_bound(CHANCE)
     clearly = p_values < CHANCE
     weights[clearly] = [bayes_bound(p) / at_chance for p in p_values[clearly].tolist()]
-    return AgentWeights(federation.agents, weights, p_values, fits)
+    return AgentWeights(federation.agents, weights, p_values)
 
 
 def _p_values(per_agent: Sequence[Moments], ratios: Array, trusted: Moments) -> Array:

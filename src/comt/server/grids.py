@@ -116,12 +116,12 @@ def fallback(wanted: Wanted, rows: float) -> Candidate:
 
 def candidates(wanted: Wanted, sizes: Sizes, folds: int = 1, width: int = 1) -> list[Candidate]:
     """Return all choices to compare, fewer where their answers in so many folds at so many columns would be too large."""
-    found = _combined(wanted, sizes, _alone(wanted, sizes))
+    found = _combined(wanted, sizes) + _alone(wanted, sizes)
     for smaller in _smaller(wanted):
         # two matrices for every model; what looks at no trusted row is fitted once
         if 2 * 8 * width**2 * folds * len(found) <= SEARCH_BYTES:
             break
-        found = _combined(smaller, sizes, _alone(smaller, sizes))
+        found = _combined(smaller, sizes) + _alone(smaller, sizes)
     return found
 
 
@@ -146,7 +146,7 @@ def _alone(wanted: Wanted, sizes: Sizes) -> list[Candidate]:
     return found
 
 
-def _combined(wanted: Wanted, sizes: Sizes, alone: list[Candidate]) -> list[Candidate]:
+def _combined(wanted: Wanted, sizes: Sizes) -> list[Candidate]:
     grids = wanted.grids
     ridges = [wanted.lambda_w] if wanted.lambda_w is not None else [g * max(sizes.rows, 1.0) for g in grids.ridge]
     found: list[Candidate] = []
@@ -164,7 +164,7 @@ def _combined(wanted: Wanted, sizes: Sizes, alone: list[Candidate]) -> list[Cand
                     break  # the simple choices stay simple; and rows chosen without trust may be those that agree in error
                 problem = TeachingProblem(wanted.loss_name, ridge, trust, alpha, price, wanted.intercept)
                 found.append(Candidate("extended" if position > 0 else kind, problem, fraction))
-    return found + alone
+    return found
 
 
 def _variants(wanted: Wanted, sizes: Sizes) -> list[tuple[float, float, float]]:

@@ -36,6 +36,11 @@ class Settings:
     select_by: selection.Rule | None = None
 
     @property
+    def rule(self) -> selection.Rule:
+        """How rows are selected: as the paper does if asked for by name, or where nothing at all is left to choose."""
+        return self.select_by or ("loss" if self.automatic or self.select == "auto" else "alpha")
+
+    @property
     def choosing(self) -> bool:
         """Whether cross-validation chooses anything of dual or direct teaching."""
         free_fraction = self.select == "auto" and self.teaching == "direct"

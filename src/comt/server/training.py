@@ -160,7 +160,7 @@ def _select(
     fraction = settings.select
     limit = DEFAULT_ROUNDS["newton"]
     curve: list[selection.CurvePoint] = []
-    rule: selection.Rule = settings.select_by or ("loss" if fraction == "auto" else "alpha")
+    rule = settings.rule
     if fraction == "auto":
         n_folds = int(min(FOLDS, solution.sums.trusted_rows))
         if n_folds < 2:

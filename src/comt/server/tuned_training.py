@@ -8,7 +8,6 @@ from typing import Literal
 from comt.federation.base import Federation
 from comt.preparation import Preparation
 from comt.problem import Array
-from comt.server import selection
 from comt.server.grids import Wanted
 from comt.server.trained import DEFAULT_ROUNDS, Settings, Training
 from comt.server.tuned_choice import choice_of, fit_alone
@@ -39,10 +38,9 @@ def choose_parameters(
         intercept=problem.intercept,
     )
     # scored and fitted under the same rule: the paper's keeps the worst rows, and is for those who ask for it
-    rule: selection.Rule = settings.select_by or "loss"
-    tuned = tune(federation, preparation, wanted, weights=weights, rule=rule)
+    tuned = tune(federation, preparation, wanted, weights=weights, rule=settings.rule)
     select = None if tuned.fraction == 1.0 else tuned.fraction
-    settled = replace(settings, problem=tuned.problem, automatic=frozenset(), select=select, select_by=rule)
+    settled = replace(settings, problem=tuned.problem, automatic=frozenset(), select=select, select_by=settings.rule)
     return settled, tuned
 
 

@@ -36,7 +36,6 @@ class AgentWeights:
     agents: tuple[str, ...]
     weights: Array  # (K,)
     p_values: Array  # (K,)
-    fits: Array  # (K, p): each agent's own ridge fit
 
     @property
     def doubted(self) -> tuple[str, ...]:
@@ -78,24 +77,19 @@ def ask_moments(
 
 
 def weigh_agents(
-    federation: Federation,
-    preparation: Preparation,
-    per_agent: Sequence[Moments],
-    n_trusted: float,
-    loss_name: LossName = "squared",
+    federation: Federation, preparation: Preparation, per_agent: Sequence[Moments], fits: Array, n_trusted: float
 ) -> AgentWeights:
     """Weigh every agent by rank tests of everybody's trusted rows inside its distributions; one exchange.
 
-    Labels ±1 are taken as targets: their least-squares fit points where the classifier's does.
+    ``fits`` (K, p) are the agents' own ridge fits.
     """
     agents = federation.agents
     count = len(agents)
-    fits = np.stack([moments.ridge() for moments in per_agent])
     if n_trusted == 0:
-        return AgentWeights(agents, np.ones(count), np.ones(count), fits)
+        return AgentWeights(agents, np.ones(count), np.ones(count))
     ranks = federation.sum(
         RankCounts(
-            loss_name=loss_name,
+            loss_name="squared",
             preparation=preparation,
             agents=agents,
             theta=fits,
@@ -113,11 +107,4 @@ def weigh_agents(
     odds = np.array([bayes_bound(p) for p in p_values])
     best = float(odds[speaking].max(initial=0.0))
     weights = np.where(speaking, (odds + FLOOR) / (best + FLOOR), 1.0)
-    return AgentWeights(agents, weights, p_values, fits)
-
-
-def agent_weights(federation: Federation, preparation: Preparation, loss_name: LossName = "squared") -> AgentWeights:
-    """Ask for moments, then for ranks: weights of all agents in two exchanges."""
-    answer = ask_moments(federation, preparation, loss_name)
-    per_agent = moments_of(answer["moments"], answer["rows"])
-    return weigh_agents(federation, preparation, per_agent, float(answer["trusted_rows"].sum()), loss_name)
+    return AgentWeights(agents, weights, p_values)

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from comt.preparation import Preparation
 from comt.problem import Array
 from comt.server.auto.centres import noise_shares, target_variance
-from comt.server.auto.moments import Moments, folds_but
+from comt.server.auto.moments import TRUSTED_PENALTIES, Moments, folds_but
 
 #: share of the target's variance that counting trusted rows more often than others may cost where nothing is wrong
 MAY_COST = 0.002
@@ -55,6 +55,21 @@ class Evidence:
         return folds_but(self.folds, None)
 
     @cached_property
+    def trusted_fit(self) -> Array:
+        """The ridge fit of the trusted rows."""
+        return self.trusted.ridge(TRUSTED_PENALTIES)
+
+    @cached_property
+    def trusted_fits(self) -> Array:
+        """The same without each fold (folds, p)."""
+        return np.stack([folds_but(self.folds, fold).ridge(TRUSTED_PENALTIES) for fold in range(len(self.folds))])
+
+    @cached_property
+    def trusted_variance(self) -> float:
+        """What right targets vary by, as a sample of at least two trusted ones tells it."""
+        return target_variance(self.preparation, self.trusted) * self.trusted.rows / (self.trusted.rows - 1.0)
+
+    @cached_property
     def kept(self) -> float:
         """Share of its parameters that a plain fit keeps, however strong the penalty that its evidence asks for.
 
@@ -66,8 +81,7 @@ class Evidence:
         noise, _ = noise_shares(self.preparation, self.believed, self.trusted)
         kept = float(np.interp(noise, (SOME_NOISE, MUCH_NOISE), (KEPT, 1.0)))
         kept *= float(np.interp(self.trusted.rows / len(self.trusted.gram), PER_COLUMN, (1.0, 0.0)))
-        variance = target_variance(self.preparation, self.trusted) * self.trusted.rows / free
-        return kept * min(1.0, variance / (VARY_LESS * self.variance))
+        return kept * min(1.0, self.trusted_variance / (VARY_LESS * self.variance))
 
     @cached_property
     def plain(self) -> Array:
@@ -97,8 +111,7 @@ class Evidence:
         rows = self.trusted.rows
         if rows < 2:
             return 0.0
-        variance = target_variance(self.preparation, self.trusted) * rows / (rows - 1.0)
-        return 0.5 * rows * min(0.0, float(np.log(variance / self.error_size)))
+        return 0.5 * rows * min(0.0, float(np.log(self.trusted_variance / self.error_size)))
 
     @cached_property
     def usual_error(self) -> float:

@@ -15,7 +15,6 @@ from comt.queries import RankCounts, Totals
 from comt.server.auto.agents import JUDGED_BY
 from comt.server.auto.centres import Centre
 from comt.server.auto.evidence import Evidence
-from comt.server.auto.moments import TRUSTED_PENALTIES, folds_but
 from comt.server.auto.ranks import bayes_bound, combine, mean_rank_p, stratified_p, tail_p
 from comt.server.auto.trimming import quantiles
 
@@ -64,7 +63,7 @@ def compare(
     robust = [c.theta for c in free if c.family == "trimmed"]
     held_out = [c.by_fold for c in centres if c.by_fold is not None]
     if n_folds > 1:
-        held_out.append(np.stack([folds_but(evidence.folds, fold).ridge(TRUSTED_PENALTIES) for fold in range(n_folds)]))
+        held_out.append(evidence.trusted_fits)
     models = [model] * len(towards) + robust + [theta for by_fold in held_out for theta in by_fold]
     directions = towards + [np.zeros_like(model)] * (len(models) - len(towards))
     first_held_out = len(towards) + len(robust)

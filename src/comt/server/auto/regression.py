@@ -33,7 +33,7 @@ from comt.server.auto.either_sign import either_sign
 from comt.server.auto.evidence import Evidence
 from comt.server.auto.exchangeability import compare
 from comt.server.auto.mixtures import Mixtures, find_mixtures
-from comt.server.auto.moments import TRUSTED_PENALTIES, Moments, folds_but, total, weighted
+from comt.server.auto.moments import Moments, folds_but, total, weighted
 from comt.server.auto.other_units import other_units
 from comt.server.auto.part_multiplied import Multiplied, part_multiplied
 from comt.server.auto.plain_fit import plain_log_odds, speaks_for_rows
@@ -66,9 +66,9 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
     if trusted.rows == 0:
         line = Line("all unverified rows", 1.0, np.nan)
         return Choice(everyone.ridge(), preparation, (line,), 0, federation.agents, np.ones(count), plain=1.0)
-    judged = weigh_agents(federation, preparation, per_agent, trusted.rows)
-    camps = find_camps(preparation, per_agent, judged.fits)
-    weights = leading = judged.weights
+    own_fits = np.stack([part.ridge() for part in per_agent])
+    weights = leading = weigh_agents(federation, preparation, per_agent, own_fits, trusted.rows).weights
+    camps = find_camps(preparation, per_agent, own_fits)
     if camps is not None:
         camps = camps.led_by_the_likelier(per_agent, trusted)
         per_agent, uncapped = (camps.in_one_unit(parts) for parts in (per_agent, uncapped))
@@ -91,8 +91,8 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
         centres += noise_centres(preparation, whole, trusted, "whole")
     thin = max(1, int(np.ceil(everyone.rows / SAMPLE)))
     enough = everyone.rows >= ROBUST_FROM * preparation.width
-    robust = _trimmed(federation, preparation, everyone, folds, thin) if enough else []
-    starts = [everyone.ridge(), trusted.ridge(TRUSTED_PENALTIES), *(centre.theta for centre in robust)]
+    robust = _trimmed(federation, preparation, everyone, evidence, thin) if enough else []
+    starts = [everyone.ridge(), evidence.trusted_fit, *(centre.theta for centre in robust)]
     mixtures: Mixtures | None = None
     try:
         mixtures = find_mixtures(federation, preparation, all_rows, starts, [centre.theta for centre in robust], thin)
@@ -148,17 +148,16 @@ def choose(federation: Federation, preparation: Preparation) -> Choice:
 
 
 def _trimmed(
-    federation: Federation, preparation: Preparation, everyone: Moments, folds: list[Moments], thin: int
+    federation: Federation, preparation: Preparation, everyone: Moments, evidence: Evidence, thin: int
 ) -> list[Centre]:
     """Return robust fits started from all rows and from trusted rows, these also without each fold.
 
     Without folds nothing starts from trusted rows; where owners refuse such sums there are no robust fits.
     """
-    used = [folds_but(folds, left_out) for left_out in (None, *range(len(folds)))] if len(folds) > 1 else []
-    from_trusted = [part.ridge(TRUSTED_PENALTIES) for part in used]
-    kept_from_trusted = KEPT_FROM_TRUSTED if used else ()
+    from_trusted = [evidence.trusted_fit, *evidence.trusted_fits] if len(evidence.folds) > 1 else []
+    kept_from_trusted = KEPT_FROM_TRUSTED if from_trusted else ()
     starts = [everyone.ridge()] * len(KEPT_FROM_ALL) + from_trusted * len(kept_from_trusted)
-    kept = [*KEPT_FROM_ALL, *np.repeat(kept_from_trusted, len(used))]
+    kept = [*KEPT_FROM_ALL, *np.repeat(kept_from_trusted, len(from_trusted))]
     try:
         fits = trimmed_fits(federation, preparation, np.stack(starts), np.array(kept), thin)
     except GateError:
@@ -167,7 +166,7 @@ def _trimmed(
         Centre(f"the {share:.0%} of rows that fit best", "trimmed", fit)
         for share, fit in zip(KEPT_FROM_ALL, fits, strict=False)
     ]
-    grouped = fits[len(KEPT_FROM_ALL) :].reshape(len(kept_from_trusted), len(used), preparation.width)
+    grouped = fits[len(KEPT_FROM_ALL) :].reshape(len(kept_from_trusted), len(from_trusted), preparation.width)
     centres += [
         Centre(f"the {share:.0%} of rows that fit trusted rows best", "trimmed", group[0], group[1:])
         for share, group in zip(kept_from_trusted, grouped, strict=True)
