@@ -37,7 +37,7 @@ class Settings:
 
     @property
     def rule(self) -> selection.Rule:
-        """How rows are selected: as the paper does if asked for by name, or where nothing at all is left to choose."""
+        """The rule that rows are selected by; the paper's if asked for by name, or where nothing at all is left to choose."""
         return self.select_by or ("loss" if self.automatic or self.select == "auto" else "alpha")
 
     @property
